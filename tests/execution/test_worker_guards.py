@@ -359,7 +359,7 @@ def test_a_line_that_is_no_message_fails_the_step_that_runs_and_what_came_before
         "m.py",
         "import glob, os, time\n"
         "def f(context):\n    context.task('EXECUTES', 'good')\n"
-        '    context._outbox.write(b\'{"msg":"metric","step_id":"Job:F","value":null}\\n\')\n    time.sleep(60)\n'
+        '    context._link.outbox.write(b\'{"msg":"metric","step_id":"Job:F","value":null}\\n\')\n    time.sleep(60)\n'
         "def g(n):\n    return {'n': n}\n",
     )
     commands = [lab.call("m:g", {"n": "integer"}, with_={"n": i}, step_id=f"Job:G[{i}]") for i in range(10)]

@@ -1,4 +1,4 @@
-"""The `context` and `logger` that an action receives, and the cancellation of a step."""
+"""The `context` and `logger` that an action receives, the cancellation of a step, and the link to the host."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -82,6 +83,24 @@ class Cancellation:
             raise StepCancelled("the step was asked to stop (SIGTERM)")
 
 
+@dataclass(frozen=True, slots=True)
+class HostLink:
+    """The connection of a worker to its host: what goes out, what comes back, and whether the host wants it to stop."""
+
+    outbox: Outbox
+    acknowledgements: Acknowledgements
+    cancellation: Cancellation
+
+    def send(self, context: StepContext, make: Callable[[int], Message], awaited: bool = False) -> bool:
+        # A cancellation during the write would leave half a line.
+        was_armed = self.cancellation.disarm()
+        try:
+            return self.outbox.send(context, make, awaited)
+        finally:
+            if was_armed:
+                self.cancellation.arm()
+
+
 class StepContext:
     """See `whyrun.actions.base.Context`."""
 
@@ -92,9 +111,7 @@ class StepContext:
         parameters: Mapping[str, Any],
         project: Path,
         scratch: Scratch,
-        outbox: Outbox,
-        cancellation: Cancellation,
-        acknowledgements: Acknowledgements,
+        link: HostLink,
         redactor: Redactor,
     ) -> None:
         self.project = project
@@ -106,19 +123,17 @@ class StepContext:
         self._outputs = outputs
         self._parameters = parameters
         self._scratch = scratch
-        self._outbox = outbox
-        self._cancellation = cancellation
-        self._acknowledgements = acknowledgements
+        self._link = link
         self._redactor = redactor
         self._recalled = dict(command.recalled)
         self._recalled_elsewhere = dict(command.recalled_elsewhere)
         self._progress_due = 0.0
         self._noted: set[str] = set()
-        outbox.set_sender(self)
+        link.outbox.set_sender(self)
 
     def close(self) -> None:
         """The step has ended: drop messages of threads that it left running."""
-        self._outbox.set_sender(None)
+        self._link.outbox.set_sender(None)
 
     @property
     def inputs(self) -> Mapping[str, Any]:
@@ -127,8 +142,8 @@ class StepContext:
     @property
     def cancelled(self) -> bool:
         """Whether the step should stop. Reading this flag opts in to cooperative cancellation."""
-        self._cancellation.cooperative = True
-        return self._cancellation.requested
+        self._link.cancellation.cooperative = True
+        return self._link.cancellation.requested
 
     def output(self, name: str) -> Path:
         """The path for the output `name`; for a folder, the path at which to create it.
@@ -183,7 +198,7 @@ class StepContext:
         check_size("a remembered value", value)
         if self._redactor.json(value) != value:
             raise ValueError(f"the value remembered as {key!r} contains a secret")
-        acknowledged = self._acknowledgements.expect(self._step_id, key)
+        acknowledged = self._link.acknowledgements.expect(self._step_id, key)
         sent = self._send(lambda n: RequestRemembered(self._step_id, timestamp(), key, value, n), awaited=True)
         if not sent or not acknowledged.get():
             raise RuntimeError("the step has ended: nothing more can be remembered")
@@ -213,13 +228,7 @@ class StepContext:
         return text
 
     def _send(self, make: Callable[[int], Message], awaited: bool = False) -> bool:
-        # A cancellation during the write would leave half a line.
-        was_armed = self._cancellation.disarm()
-        try:
-            return self._outbox.send(self, make, awaited)
-        finally:
-            if was_armed:
-                self._cancellation.arm()
+        return self._link.send(self, make, awaited)
 
 
 class StepLogger:

@@ -41,7 +41,7 @@ from whyrun.execution.protocol.framing import (
     secret_texts,
 )
 from whyrun.execution.protocol.messages import Cleanup, Command, ExecStep, Ping, Pong, Prepare, Prepared, StepFinished
-from whyrun.execution.worker.context import Cancellation
+from whyrun.execution.worker.context import Cancellation, HostLink
 from whyrun.execution.worker.failure import failure_of
 from whyrun.execution.worker.isolation import become_worker, descendants, end_descendants, end_group, has_children
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox
@@ -209,9 +209,9 @@ def main(start_json: str) -> None:
         for descriptor in (start.commands_fd, start.tickets_fd):
             os.set_inheritable(descriptor, False)
         source = Datagrams(start.commands_fd, start.tickets_fd, control, acknowledgements)
-    outbox = Outbox(messages, start.said)
-    runner = StepRunner(start, outbox, cancellation, acknowledgements, streams)
-    spent = _work(source, outbox, cancellation, runner, start)
+    link = HostLink(Outbox(messages, start.said), acknowledgements, cancellation)
+    runner = StepRunner(start, link, streams)
+    spent = _work(source, link, runner, start)
     if has_children():
         end_descendants()
     if spent:
@@ -229,11 +229,10 @@ def _own(descriptor: int) -> int:
     return own
 
 
-def _work(
-    source: CommandSource, outbox: Outbox, cancellation: Cancellation, runner: StepRunner, start: WorkerStart
-) -> bool:
+def _work(source: CommandSource, link: HostLink, runner: StepRunner, start: WorkerStart) -> bool:
     """Execute commands until there are no more. Returns True if it stopped because a step left a state that cannot be
     restored."""
+    outbox = link.outbox
     unsent, spent = b"", False  # the last message of a step goes out with the first of the next, if that is there
 
     def flush() -> None:
@@ -244,7 +243,8 @@ def _work(
     while not spent and (received := source.take(flush)) is not None:
         match received.command:
             case ExecStep() as command:
-                cancellation.begin()  # before `StepBegan` goes out, or a signal that follows at once would be missed
+                # Before `StepBegan` goes out, or a signal that follows at once would be missed.
+                link.cancellation.begin()
                 outbox.began(command, unsent)
                 finished = runner.execute(command, received.secrets, received.known)
                 unsent, spent = _encoded(finished), finished.spent

@@ -26,7 +26,7 @@ from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, encode, timestamp
 from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepCfg, StepFinished
 from whyrun.execution.worker.collect import collect_outputs
-from whyrun.execution.worker.context import Cancellation, StepContext, StepLogger
+from whyrun.execution.worker.context import HostLink, StepContext, StepLogger
 from whyrun.execution.worker.failure import Failure, StepError, failure_of
 from whyrun.execution.worker.isolation import (
     Baseline,
@@ -48,7 +48,6 @@ from whyrun.execution.worker.materialize import (
     put_in_place,
     with_secrets,
 )
-from whyrun.execution.worker.outbox import Acknowledgements, Outbox
 from whyrun.execution.worker.streams import Streams
 
 _decode_cfg = msgspec.json.Decoder(StepCfg).decode
@@ -72,14 +71,7 @@ _decode_done = msgspec.json.Decoder(_Done).decode
 class StepRunner:
     """Executes steps one after the other. Each finds the worker as the first one did."""
 
-    def __init__(
-        self,
-        start: WorkerStart,
-        outbox: Outbox,
-        cancellation: Cancellation,
-        acknowledgements: Acknowledgements,
-        streams: Streams,
-    ) -> None:
+    def __init__(self, start: WorkerStart, link: HostLink, streams: Streams) -> None:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
         self._live = start.live
@@ -87,9 +79,7 @@ class StepRunner:
         self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
         self._streams = streams
-        self._outbox = outbox
-        self._cancellation = cancellation
-        self._acknowledgements = acknowledgements
+        self._link = link
         clock, skews = FileClock(start.scratch), ClockSkews(start.scratch)
         self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, skews=skews)
         self._materializer = Materializer(self._sources, self._scratch, self._guard)
@@ -119,7 +109,7 @@ class StepRunner:
             # Again, though it was emptied after the last step: what that left running may have written since then.
             self._scratch.empty()
             os.chdir(self._scratch.work)
-            self._acknowledgements.begin()
+            self._link.acknowledgements.begin()
             check_secrets(secrets)
             cfg = self._read_cfg(command)
             action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets)
@@ -127,8 +117,8 @@ class StepRunner:
                 self._imported.enter(cfg.action, cfg.with_)
             done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
         except BaseException as problem:  # whatever a step raises fails the step, never the worker
-            done = _Done([], failure_of(problem), {}, self._outbox.numbered)
-        self._cancellation.end()
+            done = _Done([], failure_of(problem), {}, self._link.outbox.numbered)
+        self._link.cancellation.end()
         duration = time.perf_counter() - began
         failure = self._tidy(command, action, fresh, done.failure, redactor)
         metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
@@ -185,7 +175,7 @@ class StepRunner:
         except BaseException as problem:  # see `execute`
             failure = self._with_changed_blobs(failure_of(problem))
         loaded = self._loaded() if fresh else {}
-        return _Done(outputs, failure, Resources.now().since(before), self._outbox.numbered, comparisons, loaded)
+        return _Done(outputs, failure, Resources.now().since(before), self._link.outbox.numbered, comparisons, loaded)
 
     def _with_changed_blobs(self, failure: Failure) -> Failure:
         """Adds that the step's stored inputs changed. Such a step often fails for another reason, for instance because
@@ -226,20 +216,18 @@ class StepRunner:
             parameters,
             self._project,
             self._scratch,
-            self._outbox,
-            self._cancellation,
-            self._acknowledgements,
+            self._link,
             redactor,
         )
         process = os.getpid()
         try:
-            self._cancellation.arm()
+            self._link.cancellation.arm()
             action = self._action(cfg.action)
             context.also_known = action.outputs
             # In a copy of the context: settings such as `decimal.getcontext().prec` end with the step.
             returned = copy_context().run(action.call, parameters, context, StepLogger(context))
         finally:
-            self._cancellation.disarm()
+            self._link.cancellation.disarm()
             if os.getpid() != process:
                 os._exit(0)  # a fork that returned from the action: only the original process may continue
             context.close()
@@ -278,9 +266,9 @@ class StepRunner:
                 become_worker()
                 self._spared = frozenset()
                 self._peak = PeakMemory()
-                self._acknowledgements.read_from(relay)
-                self._outbox.after_fork()
-                self._cancellation.adopt_thread()
+                self._link.acknowledgements.read_from(relay)
+                self._link.outbox.after_fork()
+                self._link.cancellation.adopt_thread()
                 if self._imported:
                     self._actions.clear()
                     forget_project_code()
@@ -291,11 +279,11 @@ class StepRunner:
             finally:
                 os._exit(status)
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if self._cancellation.requested:
+        if self._link.cancellation.requested:
             os.kill(child, signal.SIGTERM)  # the signal arrived before the child existed
-        self._acknowledgements.relay_to(relay_end)
+        self._link.acknowledgements.relay_to(relay_end)
         _, status = os.waitpid(child, 0)
-        self._acknowledgements.relay_to(None)
+        self._link.acknowledgements.relay_to(None)
         os.close(relay)
         os.close(relay_end)
         with os.fdopen(result, "rb") as file:
