@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from whyrun.graph.expand import expand
 from whyrun.graph.paths import folders_of
-from whyrun.graph.publishing.conflicts import Links, PublishedOutputs, RealFolder, own_file_problems
+from whyrun.graph.publishing.conflicts import LinksOnDisk, PublishedOutputs, RealFolder, own_file_problems
 from whyrun.workflow.parsing.parse import parse_workflow
 
 FLOW = """
@@ -40,7 +40,7 @@ def test_an_output_is_refused_where_one_of_its_paths_meets_an_own_file(
     """Meets it as it is written, or where the links on it lead."""
     text = FLOW.replace("ONE", one).replace("TWO", two)
     graph = expand(parse_workflow("w.yaml", {"w.yaml": text}.__getitem__), {})
-    links = Links({folder: RealFolder(LINKED[folder], folder) for folder in linked})
+    links = LinksOnDisk({folder: RealFolder(LINKED[folder], folder) for folder in linked})
     expected = []
     for table in graph.tables:
         (output,) = table.outputs
@@ -54,7 +54,7 @@ def test_an_output_is_refused_where_one_of_its_paths_meets_an_own_file(
 
 
 def test_a_path_through_a_link_is_where_the_link_leads() -> None:
-    links = Links({"lib": RealFolder("src", "lib"), "up": RealFolder("", "up")})
+    links = LinksOnDisk({"lib": RealFolder("src", "lib"), "up": RealFolder("", "up")})
     assert [links.real(path) for path in ("lib/x", "up/x", "x", "lib", "lib/y/x")] == [
         "src/x",
         "x",
@@ -67,4 +67,4 @@ def test_a_path_through_a_link_is_where_the_link_leads() -> None:
     assert links.explained("lib/x", "x", "up/x") == (
         " (`lib/x` is `src/x`, through the link `lib`; `up/x` is `x`, through the link `up`)"
     )
-    assert (bool(links), bool(Links({}, {"x": "given as `y`"})), bool(Links())) == (True, True, False)
+    assert (bool(links), bool(LinksOnDisk({}, {"x": "given as `y`"})), bool(LinksOnDisk())) == (True, True, False)

@@ -34,7 +34,7 @@ class RealFolder(NamedTuple):
     link: str  # the first link on the way
 
 
-class Links(msgspec.Struct, frozen=True):
+class LinksOnDisk(msgspec.Struct, frozen=True):
     """The folders of outputs that lie behind links, and inputs with a second path."""
 
     folders: Mapping[str, RealFolder] = {}  # folder as written → the real folder
@@ -60,7 +60,7 @@ class Links(msgspec.Struct, frozen=True):
         return f" ({'; '.join(links)})" if links else ""
 
 
-NO_LINKS = Links()
+NO_LINKS = LinksOnDisk()
 
 # --- conflicts ---------------------------------------------------------------------------------------------------
 
@@ -72,7 +72,7 @@ _LAST_CHARACTER = "\U0010ffff"
 class OutputPaths:
     """The paths of one published output, by row."""
 
-    def __init__(self, table: JobTable, output: OutputColumn, links: Links) -> None:
+    def __init__(self, table: JobTable, output: OutputColumn, links: LinksOnDisk) -> None:
         self.table, self.output, self.links = table, output, links
         self.sites: Sequence[str] = output.paths or ()
         self.place = table.decl.places.get(f"outputs.{output.name}.path", table.decl.place)
@@ -126,7 +126,7 @@ class OutputPaths:
 class PublishedOutputs:
     """The published outputs of a graph, in its order."""
 
-    def __init__(self, graph: Graph, links: Links = NO_LINKS) -> None:
+    def __init__(self, graph: Graph, links: LinksOnDisk = NO_LINKS) -> None:
         self.links = links
         self._outputs = [OutputPaths(t, output, links) for t in graph.tables for output in t.outputs if output.paths]
 
@@ -183,7 +183,7 @@ class _Occupied:
 # --- other outputs, and inputs -----------------------------------------------------------------------------------
 
 
-def path_problems(graph: Graph, links: Links = NO_LINKS) -> list[Diagnostic]:
+def path_problems(graph: Graph, links: LinksOnDisk = NO_LINKS) -> list[Diagnostic]:
     """Outputs with the same path (or the same key of a shared file), inside each other, or in conflict with an input.
 
     One problem for each output is enough.

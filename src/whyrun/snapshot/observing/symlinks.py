@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from whyrun.artifacts.hashing import iter_parents
-from whyrun.graph.publishing.conflicts import Links, RealFolder, input_paths
+from whyrun.graph.publishing.conflicts import LinksOnDisk, RealFolder, input_paths
 from whyrun.graph.tables import Graph
 from whyrun.ids import split_site
 from whyrun.workflow.inputs import InputValue
@@ -97,14 +97,14 @@ class RealPaths:
         return inside.rstrip("/") if not inside.startswith("/") else path
 
 
-def links_of(graph: Graph, paths: RealPaths) -> Links:
+def links_of(graph: Graph, paths: RealPaths) -> LinksOnDisk:
     """The links on the paths of a graph. Outputs that would leave the project are left out: `run` refuses them."""
     folders: dict[str, RealFolder] = {}
     for folder in _maybe_linked(_output_folders(graph), paths):
         resolved = paths.look(folder)
         if resolved.link is not None and not resolved.path.startswith("/"):
             folders[folder] = RealFolder(resolved.path, resolved.link)
-    return Links(folders, dict(_other_paths_of_inputs(graph, paths)))
+    return LinksOnDisk(folders, dict(_other_paths_of_inputs(graph, paths)))
 
 
 def _maybe_linked(folders: set[str], paths: RealPaths) -> Iterator[str]:
