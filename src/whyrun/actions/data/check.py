@@ -24,7 +24,7 @@ from whyrun.errors import did_you_mean
 Columns = Annotated[list[Name], Meta(min_length=1)] | Literal["*"]
 
 
-class Diagnostic(Struct, forbid_unknown_fields=True, frozen=True):
+class Measure(Struct, forbid_unknown_fields=True, frozen=True):
     """Exactly one of the first four fields; `of` is the dataset, if it is not the first one."""
 
     missing_share: Columns | None = None  # the share of missing values in these columns: 0 to 1
@@ -43,7 +43,7 @@ class Diagnostic(Struct, forbid_unknown_fields=True, frozen=True):
 
 class Params(SqlParams, kw_only=True):
     diagnostics: Annotated[
-        dict[Identifier, Literal["rows", "columns"] | Diagnostic],
+        dict[Identifier, Literal["rows", "columns"] | Measure],
         Meta(min_length=1, description="name → rows, columns, {missing_share: […]}, {duplicates: […]} or {sql: …}"),
     ]
 
@@ -88,14 +88,14 @@ jobs:
         return {output: values}
 
 
-def _value(engine: Engine, title: str, wanted: str | Diagnostic, tables: Mapping[str, Table]) -> Any:
+def _value(engine: Engine, title: str, wanted: str | Measure, tables: Mapping[str, Table]) -> Any:
     where = f"diagnostics.{title}"
     first = next(iter(tables.values()))
     if wanted == "rows":
         return first.rows
     if wanted == "columns":
         return len(first.columns)
-    assert isinstance(wanted, Diagnostic)
+    assert isinstance(wanted, Measure)
     if wanted.sql is not None:
         return _scalar(engine, where, wanted.sql, list(tables.values()))
     table = first if wanted.of is None else _named(where, wanted.of, tables)
