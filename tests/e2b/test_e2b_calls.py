@@ -15,7 +15,7 @@ from loopback.server import Loopback
 from pyqwest import WriteError
 
 from whyrun.execution.backends.base import WorkerLost
-from whyrun.execution.backends.e2b.calls import Connection
+from whyrun.execution.backends.e2b.calls import SandboxConnection
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_a_call_that_hangs_though_the_sandbox_answers_is_made_again(
             never.wait()
         return "answer"
 
-    assert Connection(sandbox).call(call, limit=0.1) == "answer"
+    assert SandboxConnection(sandbox).call(call, limit=0.1) == "answer"
     assert len(made) == 2
 
 
@@ -73,10 +73,10 @@ def test_what_may_pass_is_tried_again(sandbox: e2b.Sandbox, problem: Exception) 
             raise problems.pop()
         return "answer"
 
-    assert Connection(sandbox).call(call) == "answer"
+    assert SandboxConnection(sandbox).call(call) == "answer"
     problems.extend([problem] * 10)
     with pytest.raises(WorkerLost, match="the sandbox cannot be used"):
-        Connection(sandbox).call(call)
+        SandboxConnection(sandbox).call(call)
     assert len(problems) == 7
 
 
@@ -98,7 +98,7 @@ def test_what_will_not_pass_is_not_tried_again_and_stays_so(
         made.append(1)
         raise problem
 
-    connection = Connection(sandbox)
+    connection = SandboxConnection(sandbox)
     for _ in range(2):
         with pytest.raises(WorkerLost, match=told):
             connection.call(call)
@@ -106,7 +106,7 @@ def test_what_will_not_pass_is_not_tried_again_and_stays_so(
 
 
 def test_not_found_and_an_exit_status_are_for_the_caller(sandbox: e2b.Sandbox) -> None:
-    connection = Connection(sandbox)
+    connection = SandboxConnection(sandbox)
     with pytest.raises(e2b.FileNotFoundException):
         connection.call(lambda: sandbox.files.read("nothing"))
     with pytest.raises(e2b.CommandExitException):
@@ -119,7 +119,7 @@ def test_not_found_and_an_exit_status_are_for_the_caller(sandbox: e2b.Sandbox) -
 def test_a_call_under_way_is_left_when_the_network_is_cut(
     server: Loopback, sandbox: e2b.Sandbox, never: threading.Event
 ) -> None:
-    connection = Connection(sandbox)
+    connection = SandboxConnection(sandbox)
     server.network.cut()
     with pytest.raises(WorkerLost, match="the sandbox cannot be reached"):
         connection.call(never.wait)

@@ -14,7 +14,7 @@ import pytest
 from loopback.server import Loopback
 
 from whyrun.execution.backends.base import Source, WorkerLost
-from whyrun.execution.backends.e2b.calls import Connection
+from whyrun.execution.backends.e2b.calls import SandboxConnection
 from whyrun.execution.backends.e2b.files import Files, extract_untrusted
 from whyrun.execution.backends.remote import setup as remote_setup
 from whyrun.execution.backends.remote.setup import unfulfilled
@@ -141,7 +141,7 @@ def test_a_place_with_an_old_python_says_so(tmp_path: Path) -> None:
 
 def test_many_files_of_many_sizes_and_names_arrive(server: Loopback, tmp_path: Path) -> None:
     sandbox = e2b.Sandbox.create(timeout=600)
-    files = Files(sandbox, Connection(sandbox), "below/here", tmp_path)
+    files = Files(sandbox, SandboxConnection(sandbox), "below/here", tmp_path)
     large = tmp_path / "large"
     large.write_bytes(os.urandom(5 << 20))
     folder = tmp_path / "folder"
@@ -180,7 +180,7 @@ def test_many_files_of_many_sizes_and_names_arrive(server: Loopback, tmp_path: P
 def test_what_is_on_its_way_lies_with_the_scratch_files_of_the_host(server: Loopback, tmp_path: Path) -> None:
     """It may hold secrets. Without that folder nothing is written down anywhere."""
     sandbox = e2b.Sandbox.create(timeout=600)
-    files = Files(sandbox, Connection(sandbox), "below/there", tmp_path / "tmp")
+    files = Files(sandbox, SandboxConnection(sandbox), "below/there", tmp_path / "tmp")
     files.put({"folder/file": b"content"})
     with pytest.raises(FileNotFoundError, match=str(tmp_path / "tmp")):
         files.fetch_tree("folder", tmp_path / "back")
@@ -192,7 +192,7 @@ def test_what_is_on_its_way_lies_with_the_scratch_files_of_the_host(server: Loop
 
 def test_no_more_is_read_than_the_host_can_hold(server: Loopback, tmp_path: Path) -> None:
     sandbox = e2b.Sandbox.create(timeout=600)
-    files = Files(sandbox, Connection(sandbox), "below/words", tmp_path)
+    files = Files(sandbox, SandboxConnection(sandbox), "below/words", tmp_path)
     files.put({"said": b"0123456789"})
     assert files.get("said", 10) == b"0123456789"
     with pytest.raises(WorkerLost, match="the worker left too much in `said`: more than 9 bytes"):

@@ -14,7 +14,7 @@ from e2b import Sandbox
 
 from whyrun.errors import error
 from whyrun.execution.backends.base import LARGEST_READ, Received, Session, Source, StepNeeds, WorkerLost
-from whyrun.execution.backends.e2b.calls import GONE, SDK_ERRORS, Connection, short_message
+from whyrun.execution.backends.e2b.calls import GONE, SDK_ERRORS, SandboxConnection, short_message
 from whyrun.execution.backends.e2b.files import Files
 from whyrun.execution.backends.e2b.stream import Stream
 from whyrun.execution.backends.remote import setup as remote_setup
@@ -42,7 +42,7 @@ _SETTINGS = "PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore PIP_BRE
 class E2BInstance:
     def __init__(self, sandbox: Sandbox, tmp: Path, deliver: Callable[[Received], None]) -> None:
         self._sandbox = sandbox
-        self.connection = Connection(sandbox)
+        self.connection = SandboxConnection(sandbox)
         self.stream = Stream(sandbox, self.connection, deliver)
         self._tmp = tmp
         self._folder = ""

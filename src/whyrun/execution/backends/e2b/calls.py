@@ -50,7 +50,7 @@ BROKEN = (
 GONE = (e2b.exceptions.SandboxNotRunningException, e2b.SandboxNotFoundException)
 
 
-class Connection:
+class SandboxConnection:
     """Tracks whether a sandbox can be reached. Once lost, it stays lost: every later call raises at once."""
 
     def __init__(self, sandbox: Sandbox) -> None:

@@ -17,7 +17,7 @@ import e2b
 from e2b.sandbox.filesystem.filesystem import WriteEntry
 
 from whyrun.execution.backends.base import LARGEST_READ, Source, WorkerLost
-from whyrun.execution.backends.e2b.calls import Connection
+from whyrun.execution.backends.e2b.calls import SandboxConnection
 from whyrun.execution.bundle.unpack import is_whole
 from whyrun.execution.files.safe_files import is_copied, too_large
 
@@ -35,7 +35,7 @@ _NO_LIMIT = 0.0
 class Files:
     """Files below one folder of the sandbox. Following links is harmless there: they cannot leave the sandbox."""
 
-    def __init__(self, sandbox: Sandbox, connection: Connection, root: str, tmp: Path) -> None:
+    def __init__(self, sandbox: Sandbox, connection: SandboxConnection, root: str, tmp: Path) -> None:
         """`tmp`: a scratch folder of the host. Fetched files may contain secrets until they are redacted, so they are
         kept among scratch files and removed with them."""
         self._sandbox = sandbox

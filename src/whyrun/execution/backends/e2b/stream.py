@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any
 import e2b
 
 from whyrun.execution.backends.base import Ended, Received, WorkerLost
-from whyrun.execution.backends.e2b.calls import BROKEN, GONE, SDK_ERRORS, Connection, is_stream_cut, short_message
+from whyrun.execution.backends.e2b.calls import (
+    BROKEN,
+    GONE,
+    SDK_ERRORS,
+    SandboxConnection,
+    is_stream_cut,
+    short_message,
+)
 from whyrun.execution.backends.e2b.relay import BEAT, Channel
 
 if TYPE_CHECKING:
@@ -25,7 +32,7 @@ _STDERR = 64  # chunks that are kept
 
 
 class Stream:
-    def __init__(self, sandbox: Sandbox, connection: Connection, deliver: Callable[[Received], None]) -> None:
+    def __init__(self, sandbox: Sandbox, connection: SandboxConnection, deliver: Callable[[Received], None]) -> None:
         self._sandbox = sandbox
         self._connection = connection
         self._deliver = deliver
