@@ -175,12 +175,12 @@ def rename(area: Area, source: Name, target: Name) -> None:
         hook(f"{area}.rename", os.rename, source, target)
 
 
-def link(area: Area, target: Name, place: Name) -> None:
-    """Make a symbolic link at `place`."""
+def link(area: Area, target: Name, path: Name) -> None:
+    """Make a symbolic link at `path`."""
     if hook is None:
-        os.symlink(target, place)
+        os.symlink(target, path)
     else:
-        hook(f"{area}.link", os.symlink, target, place)
+        hook(f"{area}.link", os.symlink, target, path)
 
 
 def unlink(area: Area, path: Name) -> None:
@@ -257,13 +257,13 @@ def sync_folder(area: Area, path: Name) -> None:
         os.close(descriptor)
 
 
-def sync_filesystem(area: Area, place: Name) -> None:
-    """Everything written so far to the file system of `place` is on disk.
+def sync_filesystem(area: Area, path: Name) -> None:
+    """Everything written so far to the file system of `path` is on disk.
 
     One call covers all that a run wrote since the last one, so many events share one sync. An fsync per file would
     cost more than most steps.
     """
-    descriptor = os.open(place, os.O_RDONLY | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         if hook is None:
             syncfs(descriptor)

@@ -157,7 +157,7 @@ def readable(value: Any, type_: Any) -> Any:
 
 def _misfit(type_: Any, value: Any, error: msgspec.ValidationError, entry: str, inner: str) -> Problem:
     name, shown, wanted = entry + inner, shown_value(value), type_text(type_)
-    reason, place = _reason_and_path(error)
+    reason, path = _reason_and_path(error)
     brief = ("invalid", f"{name}={shown}")
     hint: str | Advice = _correct(entry, inner)
     if isinstance(error.__cause__, SecretInWorkflow):  # its message does not show the value
@@ -166,12 +166,12 @@ def _misfit(type_: Any, value: Any, error: msgspec.ValidationError, entry: str, 
         message = f"`{name}` is the text {shown}, not a bound file or folder; it takes {wanted}"
         kind = "directory" if "directory" in wanted else "file"
         hint = advice.bind_file(_key(entry, inner), kind, whole="." not in inner)
-    elif error.__cause__ is not None and isinstance(value, dict) and not place:
+    elif error.__cause__ is not None and isinstance(value, dict) and not path:
         message = f"`{name}` is refused: {reason}"  # the reason comes from `__post_init__`
     elif error.__cause__ is not None:
         message = f"`{name}` is {shown}: {reason}; it takes {wanted}"
     else:
-        message = f"`{name}` is {shown}{f' (see its `{place}`)' if place else ''}; it takes {wanted}"
+        message = f"`{name}` is {shown}{f' (see its `{path}`)' if path else ''}; it takes {wanted}"
     return Problem(entry, message, hint, brief=brief, inner=inner)
 
 
@@ -218,5 +218,5 @@ def reason_of(problem: msgspec.ValidationError) -> str:
 
 def _reason_and_path(problem: msgspec.ValidationError) -> tuple[str, str]:
     """Split msgspec's message into reason and path: `Expected `int`, got `str` - at `$[2]``."""
-    reason, _, place = str(problem).partition(" - at `$")
-    return reason, place.rstrip("`")
+    reason, _, path = str(problem).partition(" - at `$")
+    return reason, path.rstrip("`")

@@ -20,7 +20,7 @@ class CatalogueEntry:
     name: str
     version: str
     origin: str  # "builtin", "project" or "plugin"
-    place: str  # the file of the project, or the distribution; "" for built-in ones
+    source: str  # the file of the project, or the distribution; "" for built-in ones
     summary: str = ""
     error: str | None = None  # why it cannot be used
     description: Description | None = None
@@ -30,7 +30,7 @@ class CatalogueEntry:
             "name": self.name,
             "version": self.version,
             "origin": self.origin,
-            "place": self.place,
+            "place": self.source,
             "summary": self.summary,
             "error": self.error,
         }
@@ -68,7 +68,7 @@ def catalogue(project: Path, wanted: str | None = None) -> list[CatalogueEntry]:
     finally:
         inspector.close()
     order = ("builtin", "project", "plugin")
-    return sorted(entries, key=lambda action: (action.name, order.index(action.origin), action.place))
+    return sorted(entries, key=lambda action: (action.name, order.index(action.origin), action.source))
 
 
 def catalogue_entry(name: str, actions: list[CatalogueEntry]) -> CatalogueEntry:

@@ -200,9 +200,9 @@ def _put(temp: str, target: str, data: bytes, before: os.stat_result | None, mod
 @contextmanager
 def _locked(folder: str, instead: str, path: str) -> Iterator[None]:
     """Hold the lock on a folder. `instead`: our own folder, if the file system has no locks on folders."""
-    for place in (folder, instead):
-        disk.make_folders(Area.SECTION, place)
-        descriptor = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    for lockable in (folder, instead):
+        disk.make_folders(Area.SECTION, lockable)
+        descriptor = os.open(lockable, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if _acquire(descriptor, path):
                 yield

@@ -194,12 +194,12 @@ class _Saver:
     on_put_back: OnDisplaced
     displaced: list[Displaced] = field(default_factory=list)
 
-    def keep(self, place: str, status: os.stat_result, sha256: str | None) -> str:
-        """Save the content at `place`, which has the hash `sha256` (None for a link); returns its hash in the store."""
+    def keep(self, location: str, status: os.stat_result, sha256: str | None) -> str:
+        """Save the content there, which has the hash `sha256` (None for a link); returns its hash in the store."""
         ours = sha256 is not None and self.is_ours(sha256)
         if ours and sha256 is not None and self._is_stored(sha256, status):
             return sha256
-        saved = Displaced(self.path, _save(self.store, place, status), stat.S_ISLNK(status.st_mode))
+        saved = Displaced(self.path, _save(self.store, location, status), stat.S_ISLNK(status.st_mode))
         if ours and saved.sha256 == sha256:
             # The blob was lost, or `gc` has removed it after the run that published it was pruned.
             self.on_put_back(saved)
@@ -208,13 +208,13 @@ class _Saver:
             self.on_displaced(saved)
         return saved.sha256
 
-    def keep_edit(self, now: PathState, place: str, *, before: PathState | None, kept: str) -> None:
-        """Save the replaced content, which is at `place` now, if it was changed after the last look."""
+    def keep_edit(self, now: PathState, location: str, *, before: PathState | None, kept: str) -> None:
+        """Save the replaced content, which is at `location` now, if it was changed after the last look."""
         if before is None or (before.settled and now.looks_like(before, moved=True)):
             return
-        sha256 = _content(now.status, place)
+        sha256 = _content(now.status, location)
         if sha256 is not None and sha256 != kept:
-            self.keep(place, now.status, sha256)
+            self.keep(location, now.status, sha256)
 
     def _is_stored(self, sha: str, status: os.stat_result) -> bool:
         if stat.S_ISDIR(status.st_mode):
@@ -242,10 +242,10 @@ def _outside(path: str, why: str, hint: str) -> WhyrunError:
 
 def link_problem(root: str, folder: str) -> str | None:
     """Why nothing may be written below this folder. None if it is not a symlink, or one that stays in the project."""
-    place = f"{root}/{folder}"
-    if not os.path.islink(place):
+    location = f"{root}/{folder}"
+    if not os.path.islink(location):
         return None
-    real, real_root = os.path.realpath(place), os.path.realpath(root)
+    real, real_root = os.path.realpath(location), os.path.realpath(root)
     if not real.startswith(real_root.rstrip("/") + "/"):
         return f"would be written through the link `{folder}`, which leads out of the project"
     return None if os.path.isdir(real) else f"would be written through the link `{folder}`, which leads to no folder"
@@ -255,20 +255,20 @@ def make_parents(store: Store, root: str, path: str, on_displaced: OnDisplaced) 
     """Create the folders above the path. A file in their place is saved first; a link must stay in the project."""
     displaced: tuple[Displaced, ...] = ()
     for parent in iter_parents(path):
-        place = f"{root}/{parent}"
-        status = look(place)
+        location = f"{root}/{parent}"
+        status = look(location)
         if status is not None and stat.S_ISLNK(status.st_mode):
             problem = link_problem(root, parent)
             if problem is not None:
                 raise _outside(path, problem, LINK_HINT)
         elif status is not None and not stat.S_ISDIR(status.st_mode):
-            saved = Displaced(parent, _save(store, place, status))
+            saved = Displaced(parent, _save(store, location, status))
             displaced += (saved,)
             on_displaced(saved)
-            disk.unlink(Area.PUBLISH, place)
-            disk.mkdir(Area.PUBLISH, place)
+            disk.unlink(Area.PUBLISH, location)
+            disk.mkdir(Area.PUBLISH, location)
         elif status is None:
-            disk.make_folders(Area.PUBLISH, place)
+            disk.make_folders(Area.PUBLISH, location)
     return displaced
 
 

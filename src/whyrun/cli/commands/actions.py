@@ -101,4 +101,4 @@ def _parameter_rows(parameters: Sequence[ParameterInfo], indent: str) -> Iterato
 
 
 def _origin(action: CatalogueEntry) -> str:
-    return action.place or "built in"
+    return action.source or "built in"

@@ -134,10 +134,10 @@ def _walk(folder: Path) -> list[str]:
         raise problem  # `os.walk` would skip the folder, and unread files would count as equal
 
     paths: list[str] = []
-    for place, folders, files in os.walk(folder, onerror=unreadable):
-        relative = os.path.relpath(place, folder)
+    for here, folders, files in os.walk(folder, onerror=unreadable):
+        relative = os.path.relpath(here, folder)
         lead = "" if relative == "." else f"{relative}/"
-        links = [name for name in folders if os.path.islink(os.path.join(place, name))]
+        links = [name for name in folders if os.path.islink(os.path.join(here, name))]
         paths += [lead + name for name in (*files, *links)]
         if not files and not folders:
             paths.append(lead)

@@ -115,21 +115,21 @@ def _check_nothing_else(state_dir: Path, states: Iterable[WorkflowState]) -> Non
     store, tmp = str(state_dir / "store"), str(state_dir / "tmp")
     runs_folders = {str(state.runs_dir) for state in states}
     seen: set[str] = set()
-    for place, folders, files in os.walk(state_dir, onerror=_unless_gone, followlinks=True):
-        real = os.path.realpath(place)
+    for here, folders, files in os.walk(state_dir, onerror=_unless_gone, followlinks=True):
+        real = os.path.realpath(here)
         if real in seen:  # a link back to a folder above
             folders.clear()
             continue
         seen.add(real)
         if EVENTS_FILE in files:
-            what = f"`{os.path.relpath(place, state_dir)}` is a run folder outside every workflow; it may need any blob"
+            what = f"`{os.path.relpath(here, state_dir)}` is a run folder outside every workflow; it may need any blob"
             hint = "put it back, or move it out of the state folder with a copy of the store"
-            raise error("LOG_DAMAGED", what, file=place, hint=hint)
-        if place in runs_folders:
+            raise error("LOG_DAMAGED", what, file=here, hint=hint)
+        if here in runs_folders:
             folders[:] = [name for name in folders if RUN_NAME.fullmatch(name) is None]
-        elif place == tmp:
+        elif here == tmp:
             folders[:] = [name for name in folders if _TEMPORARY.search(name) is None]
-        folders[:] = [name for name in folders if os.path.join(place, name) != store]
+        folders[:] = [name for name in folders if os.path.join(here, name) != store]
 
 
 def _unless_gone(problem: OSError) -> None:

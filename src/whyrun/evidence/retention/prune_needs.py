@@ -129,7 +129,7 @@ def published_sites(runs: Iterable[RunRef]) -> set[str]:
 
 def folder_size(folder: Path) -> int:
     """The size of its files. Links are not followed."""
-    return sum(os.lstat(os.path.join(place, name)).st_size for place, _, names in os.walk(folder) for name in names)
+    return sum(os.lstat(os.path.join(here, name)).st_size for here, _, names in os.walk(folder) for name in names)
 
 
 # --- which runs are needed ---------------------------------------------------------------------------------------

@@ -187,10 +187,10 @@ class BlobCheck:
         except _UNREADABLE:
             return  # the manifest or the log is damaged, which is reported elsewhere
         for link, sha in sorted(dict(reversed(links)).items()):  # the first attempt made the link
-            place, target = str(link), link_target(link, self._store.path(sha))
-            if not link.is_symlink() or not self._links.compare(folder.name, place, target):
+            target = link_target(link, self._store.path(sha))
+            if not link.is_symlink() or not self._links.compare(folder.name, str(link), target):
                 continue  # no link: only datasets are kept
-            mention = Mention(folder.name, place, hint=_KEPT_DATA)
+            mention = Mention(folder.name, str(link), hint=_KEPT_DATA)
             if sha not in self._seen:  # else it was checked as an artifact or for another step
                 self._require(sha, "the data that the step has read", mention)
             for file in self._files_of(sha):
@@ -223,11 +223,11 @@ class BlobCheck:
         """Searched only when there is a problem to report."""
         text = sha.encode()
         for name in (EVENTS_FILE, MANIFEST_FILE):
-            for place in (folder / name for folder in self._folders):
-                lines = place.read_bytes().splitlines() if place.is_file() else []
+            for file in (folder / name for folder in self._folders):
+                lines = file.read_bytes().splitlines() if file.is_file() else []
                 for number, line in enumerate(lines, 1):
                     if text in line:
-                        return Mention(place.parent.name, str(place), number, *_described_line(line))
+                        return Mention(file.parent.name, str(file), number, *_described_line(line))
         return Mention(self._run, self._store.path(sha))  # only a long list has it
 
     def _files_of(self, sha: str) -> tuple[TreeFile, ...]:
@@ -336,34 +336,34 @@ def _hash_and_size(path: str) -> tuple[str | None, int]:
 def check_file(folder: Path, path: str, recorded: Recorded, run: str, findings: Findings, checked: Checked) -> None:
     """Check a file of a run folder against its hash in the log."""
     sha, line = recorded
-    place = f"{folder}/{path}"
-    actual, _ = _hash_and_size(place)
+    file = f"{folder}/{path}"
+    actual, _ = _hash_and_size(file)
     if actual is None:
-        findings.add(VerifyProblem("file", run, place, "the file is missing", expected=sha))
+        findings.add(VerifyProblem("file", run, file, "the file is missing", expected=sha))
         return
     checked.files += 1
     if actual != sha:
         what = f"the file does not match line {line} of the log"
-        findings.add(VerifyProblem("file", run, place, what, expected=sha, found=actual))
+        findings.add(VerifyProblem("file", run, file, what, expected=sha, found=actual))
 
 
 def check_plan(folder: Path, event: ev.PlanComputed, mention: Mention, findings: Findings, checked: Checked) -> Any:
     """Check `plan.json` against its digest in the log, and return the plan; None if it does not match."""
     run = mention.run
-    place = folder / PLAN_FILE
+    file = folder / PLAN_FILE
     try:
-        data = place.read_bytes()
+        data = file.read_bytes()
     except OSError as refused:
         gone = isinstance(refused, FileNotFoundError)
         what = "the file is missing" if gone else f"the file cannot be read: {refused.strerror}"
-        findings.add(VerifyProblem("file", run, str(place), what, expected=event.plan_sha256, hint=PLAN_AGAIN))
+        findings.add(VerifyProblem("file", run, str(file), what, expected=event.plan_sha256, hint=PLAN_AGAIN))
         return None
     checked.files += 1
     expected, actual = event.plan_sha256, _plan_digest(data, event.log_position)
     if actual == expected:
         return json.loads(data)
     what = f"the file is not the plan of line {mention.line} of the log says"
-    findings.add(VerifyProblem("file", run, str(place), what, expected=expected, found=actual, hint=PLAN_AGAIN))
+    findings.add(VerifyProblem("file", run, str(file), what, expected=expected, found=actual, hint=PLAN_AGAIN))
     return None
 
 

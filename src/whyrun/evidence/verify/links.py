@@ -54,20 +54,20 @@ class LinkCheck:
         for step in list(self._made):
             self.check_step(step)
 
-    def compare(self, run: str, place: str, target: str) -> bool:
+    def compare(self, run: str, link: str, target: str) -> bool:
         """Whether the link is right; reports a problem if not."""
         try:
-            actual = os.readlink(place)
+            actual = os.readlink(link)
         except (FileNotFoundError, NotADirectoryError):
             self._findings.add(
-                VerifyProblem("link", run, place, "the link is missing", expected=target, hint=LINKS_AGAIN)
+                VerifyProblem("link", run, link, "the link is missing", expected=target, hint=LINKS_AGAIN)
             )
             return False
         except OSError:
             actual = "(not a link)"
         if actual != target:
             what = "the link points elsewhere"
-            self._findings.add(VerifyProblem("link", run, place, what, expected=target, found=actual, hint=LINKS_AGAIN))
+            self._findings.add(VerifyProblem("link", run, link, what, expected=target, found=actual, hint=LINKS_AGAIN))
         return actual == target
 
     def _check(self, artifact: Artifact) -> None:
@@ -78,5 +78,5 @@ class LinkCheck:
         tree = stored_tree(artifact, self._store) if readable else None
         if tree is None and artifact.type == "directory":
             return  # its links are unknown; the lost bytes are reported elsewhere
-        for place, target in self._directory.links_of(artifact, tree, self._up):
-            self.compare(self._run, place, target)
+        for link, target in self._directory.links_of(artifact, tree, self._up):
+            self.compare(self._run, link, target)

@@ -90,9 +90,9 @@ class _Verifier:
                 chain = self._run(run, chain, before)
             before, expected = run.name, run.number + 1
         if self.lost_last is not None and chosen is None:
-            place = str(self.state.runs_dir / self.lost_last)
+            folder = str(self.state.runs_dir / self.lost_last)
             what = f"the run {LAST_NOT_THERE}"
-            self.findings.add(VerifyProblem("run", self.lost_last, place, what, hint=LAST_LOST_HINT))
+            self.findings.add(VerifyProblem("run", self.lost_last, folder, what, hint=LAST_LOST_HINT))
         self.blobs.finish(self._current)
         for name in replayed:
             self._replay(name, replay)
@@ -201,12 +201,12 @@ class _Verifier:
                 self.findings.note(f"{run.name} has no `status.json`: the next run completes its folder")
         else:
             for name in missing:
-                place = run.path / name
+                absent = run.path / name
                 kind = "folder" if name == "source" else "file"
-                exists = os.path.lexists(place)
+                exists = os.path.lexists(absent)
                 what = f"it is not a {kind}: move it away" if exists else f"the {kind} is missing"
                 hint = SOURCE_GONE if name == "source" else NOT_WHOLE
-                self.findings.add(VerifyProblem("run", run.name, str(place), what, hint=hint))
+                self.findings.add(VerifyProblem("run", run.name, str(absent), what, hint=hint))
             if whole:  # a damaged log has another outcome
                 self._status(run, outcome)
 
@@ -220,31 +220,29 @@ class _Verifier:
             return  # reported as a damaged blob
         for name in source_files(dict.fromkeys(names, b"")):
             if not (run.path / name).is_file():
-                place = str(run.path / name)
-                self.findings.add(VerifyProblem("run", run.name, place, "the file is missing", hint=SOURCE_GONE))
+                path = str(run.path / name)
+                self.findings.add(VerifyProblem("run", run.name, path, "the file is missing", hint=SOURCE_GONE))
 
     def _status(self, run: RunRef, outcome: RunOutcome) -> None:
-        place = run.path / "status.json"
+        path = run.path / "status.json"
         self.checked.files += 1
         try:
-            actual = decoded(msgspec.json.decode, place.read_bytes())
+            actual = decoded(msgspec.json.decode, path.read_bytes())
         except (OSError, *UNREADABLE) as wrong:
-            self.findings.add(VerifyProblem("status", run.name, str(place), f"the file is not a status: {wrong}"))
+            self.findings.add(VerifyProblem("status", run.name, str(path), f"the file is not a status: {wrong}"))
             return
         expected = status_of(outcome)
         if actual == expected:
             return
         if not isinstance(actual, dict):
-            self.findings.add(VerifyProblem("status", run.name, str(place), "the file is not a status"))
+            self.findings.add(VerifyProblem("status", run.name, str(path), "the file is not a status"))
             return
         ours = {name: value for name, value in expected.items() if name not in actual or actual[name] != value}
         theirs = {name: value for name, value in actual.items() if name not in expected or name in ours}
         names = [f"`{name}`" for name in {**ours, **theirs}]
         which = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         what = f"{which} {'does' if len(names) == 1 else 'do'} not match the events"
-        self.findings.add(
-            VerifyProblem("status", run.name, str(place), what, expected=_text(ours), found=_text(theirs))
-        )
+        self.findings.add(VerifyProblem("status", run.name, str(path), what, expected=_text(ours), found=_text(theirs)))
 
     # --- between runs --------------------------------------------------------------------------------------------
 
@@ -344,8 +342,8 @@ class _Verifier:
                 return
             then = self.plans[name]
             versions = f" (recorded by whyrun {then}, computed by {__version__})" if then != __version__ else ""
-            place = first.file if first.file is not None else str(self.state.runs_dir / name / EVENTS_FILE)
-            self.findings.add(VerifyProblem("plan", name, place, first.message + versions, first.line, "plan_computed"))
+            file = first.file if first.file is not None else str(self.state.runs_dir / name / EVENTS_FILE)
+            self.findings.add(VerifyProblem("plan", name, file, first.message + versions, first.line, "plan_computed"))
             return
         self.checked.plans += 1
 

@@ -137,29 +137,29 @@ class _Connecting:
 
     def term(self, term: Term) -> Any:
         if isinstance(term, Known):
-            return self.placed(term.value, self.slot.path)
+            return self.filled_in(term.value, self.slot.path)
         if isinstance(term, InputAt) and not term.value.type.is_path:
             value = term.value.value
             # Without types, only names in the workflow file tell what is a connection, not names in data.
-            return self.placed(value, self.slot.path) if self.info.typed or isinstance(value, str) else value
+            return self.filled_in(value, self.slot.path) if self.info.typed or isinstance(value, str) else value
         if isinstance(term, Computed):
             self.refuse_computed(term.template, self.slot.path)
         return _NO_VALUE
 
-    def place_at(self, path: Path) -> ConnectionSlot | None:
+    def accepted_at(self, path: Path) -> ConnectionSlot | None:
         if self.info.typed:
-            return next((place for place in self.info.connections if place.matches(path)), None)
+            return next((slot for slot in self.info.connections if slot.matches(path)), None)
         return _UNTYPED if isinstance(path[-1], str) and _is_name(path[-1]) else None
 
-    def placed(self, value: Any, path: Path) -> Any:
+    def filled_in(self, value: Any, path: Path) -> Any:
         if isinstance(value, dict):
-            return {key: self.placed(member, (*path, key)) for key, member in value.items()}
+            return {key: self.filled_in(member, (*path, key)) for key, member in value.items()}
         if isinstance(value, list):
-            return [self.placed(member, (*path, index)) for index, member in enumerate(value)]
-        place = self.place_at(path) if isinstance(value, str) and value.startswith("@") else None
-        return value if place is None else self.connection(value, place, path)
+            return [self.filled_in(member, (*path, index)) for index, member in enumerate(value)]
+        accepted = self.accepted_at(path) if isinstance(value, str) and value.startswith("@") else None
+        return value if accepted is None else self.connection(value, accepted, path)
 
-    def connection(self, reference: str, place: ConnectionSlot, path: Path) -> Any:
+    def connection(self, reference: str, accepted: ConnectionSlot, path: Path) -> Any:
         from whyrun.connections.file import FILE_NAME  # few workflows have connections
         from whyrun.connections.resolve import Unresolved, find, planned
 
@@ -173,14 +173,14 @@ class _Connecting:
         if isinstance(found, Unresolved):
             self.report(path, found.message, found.hint, found.code)
             return reference
-        if place.families and found.family not in place.families:
-            wanted = " or ".join(f"`{family}`" for family in place.families)
+        if accepted.families and found.family not in accepted.families:
+            wanted = " or ".join(f"`{family}`" for family in accepted.families)
             message = f"the action `{self.info.name}` takes a connection of the family {wanted}, not `{reference}`"
-            fitting = [f"`{one.reference}`" for one in connections if one.family in place.families]
+            fitting = [f"`{one.reference}`" for one in connections if one.family in accepted.families]
             hint = f"write {' or '.join(fitting)}" if fitting else f"add one to `{FILE_NAME}`"
             self.report(path, message, hint, "CONNECTION_INVALID")
             return reference
-        missing = [name for name in place.required_fields if name not in found.fields]
+        missing = [name for name in accepted.required_fields if name not in found.fields]
         if missing:
             names = ", ".join(f"`{name}`" for name in missing)
             message = f"the action `{self.info.name}` needs {names} of `{found.reference}`"
@@ -190,7 +190,7 @@ class _Connecting:
             for name in taken:
                 message = f"`{path[0]}_{name}` is taken: it is the field `{name}` of `{found.reference}`"
                 self.report((f"{path[0]}_{name}",), message, "choose another name")
-        return planned(found, place.secret_fields)
+        return planned(found, accepted.secret_fields)
 
     def refuse_computed(self, template: Template, path: Path) -> None:
         """The connection must be known before anything runs."""
@@ -202,7 +202,7 @@ class _Connecting:
         for key, member in members:
             self.refuse_computed(member, (*path, key))
         begins = template.parts[0] if isinstance(template, Formatted) else template
-        if isinstance(begins, str) and begins.startswith("@") and self.place_at(path) is not None:
+        if isinstance(begins, str) and begins.startswith("@") and self.accepted_at(path) is not None:
             message = "the connection is in a value that is known only after other jobs have run"
             self.report(path, message, "write `@family.alias`, or let an input say it, in an entry of its own")
 
