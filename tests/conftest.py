@@ -52,7 +52,7 @@ MADE_ONCE = {
     "first_run": "",  # one for each module, and for each of its own parameters
     "installed": "",
     "through": "",
-    "told": "",
+    "linked_story": "",
 }
 
 

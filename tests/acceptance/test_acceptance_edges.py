@@ -323,7 +323,7 @@ FILES = """
 """
 
 
-def told(lab: Lab, *sets: str) -> list[tuple[str, int | None, str]]:
+def refusals(lab: Lab, *sets: str) -> list[tuple[str, int | None, str]]:
     with pytest.raises(InvalidError) as caught:
         lab.plan(sets=sets)
     assert int(caught.value.exit) == 2
@@ -332,14 +332,14 @@ def told(lab: Lab, *sets: str) -> list[tuple[str, int | None, str]]:
 
 def test_every_element_of_an_array_of_files_is_a_file(project: Make) -> None:
     lab = project(FILES, {"echo.py": ECHO, "in/a.txt": "a", "in/b/x.txt": "x", "in/c.txt": "c"})
-    assert told(lab) == [("INPUT_TYPE", 4, "`Input:Fs[1]`: `in/b` is a folder, not a file")]
+    assert refusals(lab) == [("INPUT_TYPE", 4, "`Input:Fs[1]`: `in/b` is a folder, not a file")]
     lab.write({"in/b": None, "in/b.txt": "b"})
     lab.succeed()
     assert lab.content("Artifact:A.Got") == {"files": ["file:a", "file:b", "file:c"]}
     lab.write({"in/b.txt": None, "in/b.txt/x": "now a folder"})
-    assert told(lab) == [("INPUT_TYPE", 4, "`Input:Fs[1]`: `in/b.txt` is a folder, not a file")]
+    assert refusals(lab) == [("INPUT_TYPE", 4, "`Input:Fs[1]`: `in/b.txt` is a folder, not a file")]
     lab.edit("workflow.yaml", "file[]", "directory[]")
-    assert told(lab) == [
+    assert refusals(lab) == [
         ("INPUT_TYPE", 4, "`Input:Fs[0]`: `in/a.txt` is a file, not a directory"),
         ("INPUT_TYPE", 4, "`Input:Fs[2]`: `in/c.txt` is a file, not a directory"),
     ]
@@ -406,7 +406,7 @@ def test_unreadable_inputs_are_named_with_their_position(open_folder: Path) -> N
         path.chmod(0)
     try:
         with as_nobody():
-            said = told(lab)
+            said = refusals(lab)
     finally:
         for path in closed:
             path.chmod(0o755)
@@ -422,7 +422,7 @@ def test_unreadable_inputs_are_named_with_their_position(open_folder: Path) -> N
 def test_a_problem_inside_an_input_folder_is_reported_with_its_path(project: Make) -> None:
     lab = project(FILES.replace('"file[]", default: "in/*"', "directory, default: in"), {"echo.py": ECHO, "in/a": "a"})
     os.symlink("/etc", lab.root / "in" / "away")
-    assert told(lab) == [("PATH_OUTSIDE", 4, "`Input:Fs`: the link `in/away` leads out of its folder")]
+    assert refusals(lab) == [("PATH_OUTSIDE", 4, "`Input:Fs`: the link `in/away` leads out of its folder")]
     (lab.root / "in" / "away").unlink()
     os.mkfifo(lab.root / "in" / "pipe")
-    assert told(lab) == [("INPUT_TYPE", 4, "`Input:Fs`: `in/pipe` is neither a file nor a folder")]
+    assert refusals(lab) == [("INPUT_TYPE", 4, "`Input:Fs`: `in/pipe` is neither a file nor a folder")]

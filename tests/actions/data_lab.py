@@ -59,5 +59,5 @@ def failure(project: Make, uses: str, with_: Mapping[str, Any], files: Mapping[s
     return f"{failed.error_type}: {failed.error}"
 
 
-def told(ran: Ran) -> list[dict[str, Any]]:
+def task_details(ran: Ran) -> list[dict[str, Any]]:
     return [event.details for event in ran.of(ev.Task)]

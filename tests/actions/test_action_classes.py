@@ -64,7 +64,7 @@ def imports(lab: Lab) -> int:
     return len(trace.read_text().split()) if trace.exists() else 0
 
 
-def told(lab: Lab, sets: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+def refusals(lab: Lab, sets: tuple[str, ...] = ()) -> list[tuple[str, str]]:
     """What planning refuses, which must be what validation finds."""
     with pytest.raises(InvalidError) as refused:
         lab.plan(sets=sets)
@@ -126,7 +126,7 @@ def test_a_class_that_brings_nothing_is_not_imported_by_planning(project: Make) 
     why = "RuntimeError: planning must not import this (actions/mine.py:3)"
     for name in ("typed", "heir"):
         lab.write({"workflow.yaml": workflow.format(name)})
-        assert told(lab) == [("3:13", f"INVALID_USES: the action `{name}` cannot be used: {why}")]
+        assert refusals(lab) == [("3:13", f"INVALID_USES: the action `{name}` cannot be used: {why}")]
 
 
 # --- when parameters are checked ---------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ def test_a_class_that_brings_nothing_is_not_imported_by_planning(project: Make) 
 def test_literals_and_values_of_inputs_and_loops_are_checked_before_anything_runs(lab: Lab) -> None:
     lab.edit("workflow.yaml", "[pc, hc]", "[pc, hill, hc, climb]")
     lab.edit("workflow.yaml", "with: {data:", "with: {beta: 1, data:")
-    assert told(lab, ("Alpha=7",)) == [
+    assert refusals(lab, ("Alpha=7",)) == [
         ("11:12", "INVALID_PARAMETER: the action `learn` has no parameter `beta`"),
         (
             "11:60",
@@ -157,7 +157,7 @@ def test_what_is_bound_is_checked_by_its_type(lab: Lab) -> None:
     lab.edit("workflow.yaml", "outputs: {graph", "# {graph")
     lab.edit("workflow.yaml", "{algorithm: {values: [pc, hc]}}", "{algorithm: {values: [pc]}}")
     lab.write({"workflow.yaml": lab.read("workflow.yaml") + "    outputs: {graph: {type: json}}\n"})
-    assert told(lab) == [
+    assert refusals(lab) == [
         ("11:18", "INVALID_PARAMETER: `data` is bound to something of type `directory`; it takes a file")
     ]
 
@@ -189,8 +189,8 @@ def test_that_values_fitted_once_says_nothing_of_others(lab: Lab) -> None:
     lab.plan()
     where = " (in `Job:learn[pc]`, and in 1 more instance)"
     refused = ("11:78", f"INVALID_PARAMETER: `alpha` is 7; it takes a number > 0 and < 1{where}")
-    assert told(lab, ("Alpha=7",)) == [refused]
-    assert told(lab, ("Alpha=7",)) == [refused], "kept is only what fits"
+    assert refusals(lab, ("Alpha=7",)) == [refused]
+    assert refusals(lab, ("Alpha=7",)) == [refused], "kept is only what fits"
     lab.edit("actions/learn.py", "lt=1", "lt=10")
     lab.plan(sets=("Alpha=7",))
 
@@ -203,7 +203,7 @@ def test_built_in_classes_are_checked_in_the_same_way(project: Make) -> None:
           Copy: {uses: file/copy, with: {source: "${{ inputs.Name }}"}, outputs: {copy: {type: file}}}
     """
     lab = project(workflow)
-    ((place, message),) = told(lab)
+    ((place, message),) = refusals(lab)
     assert place == "5:42"
     assert message.startswith('INVALID_PARAMETER: `source` is the text "x", not a bound file or folder')
 
@@ -288,7 +288,7 @@ def test_estimates_see_files_and_what_is_known_and_may_fail(project: Make) -> No
 def test_a_built_in_name_is_taken(project: Make) -> None:
     own = "from whyrun import action\n@action('shell')\ndef mine(): ...\n"
     lab = project("workflow: w\njobs:\n  A: {uses: shell, with: {run: 'true'}}\n", {"actions/mine.py": own})
-    assert told(lab) == [
+    assert refusals(lab) == [
         ("3:13", "INVALID_USES: the action `shell` is built in, and `actions/mine.py` defines another one of this name")
     ]
     shutil.rmtree(lab.root / "actions")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from data_lab import Make, failure, lab_of, made, table, told
+from data_lab import Make, failure, lab_of, made, table, task_details
 
 from project_lab import codes
 from whyrun.errors import InvalidError
@@ -23,7 +23,7 @@ def test_the_rows_and_everything_that_is_told(project: Make) -> None:
     assert lab.read("out/made.csv") == (
         "firm_id,year,sales,size\n1,2000,1.5,7\n1,2001,2.0,\n2,2000,,8\n,2000,9.0,\n3,2000,,\n,2000,,8\n"
     )
-    assert told(ran) == [
+    assert task_details(ran) == [
         {
             "decision": "merge",
             "left": "primary_dataset",
@@ -72,7 +72,7 @@ def test_several_datasets_are_joined_one_after_the_other(project: Make) -> None:
     )
     ran = lab.succeed()
     assert lab.read("out/made.csv") == "k,v,v_b,v_c\ny,2,20,200\ny,2,21,200\n"
-    assert [(d["left"], d["right"], d["cardinality"]["found"], d["renamed"]) for d in told(ran)[:-1]] == [
+    assert [(d["left"], d["right"], d["cardinality"]["found"], d["renamed"]) for d in task_details(ran)[:-1]] == [
         ("primary_dataset", "secondary_dataset[0]", "1:m", {"v": "v_b"}),
         ("primary_dataset+secondary_dataset[0]", "secondary_dataset[1]", "m:1", {"v": "v_c"}),
     ]
@@ -126,7 +126,7 @@ def test_what_was_counted_is_on_record_though_the_merge_is_refused(project: Make
 def test_a_cardinality_that_holds(project: Make, asked: str | None, found: str) -> None:
     files = {"panel.csv": PANEL, "controls.csv": CONTROLS + "1,2000,3\n"}
     ran = lab_of(project, "data/merge", {**WITH, "cardinality": asked}, files).succeed()
-    assert told(ran)[0]["cardinality"] == {"asked": asked, "found": found}
+    assert task_details(ran)[0]["cardinality"] == {"asked": asked, "found": found}
 
 
 def test_keys_of_different_types_are_never_cast(project: Make) -> None:

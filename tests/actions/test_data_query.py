@@ -7,7 +7,7 @@ import signal
 import time
 
 import pytest
-from data_lab import Make, failure, lab_of, made, told
+from data_lab import Make, failure, lab_of, made, task_details
 
 from project_lab import ENDLESS, Process, wait_until
 from whyrun.errors import InvalidError
@@ -31,7 +31,7 @@ def test_datasets_are_tables_by_role_and_by_name(project: Make) -> None:
     lab = lab_of(project, "data/sql", sql(query, values=values, tables={"aux": "@c"}), FILES)
     ran = lab.succeed()
     assert lab.read("out/made.csv") == "id,v,n,word\n2,20.5,1,it's; DROP TABLE x\n"
-    assert told(ran)[0]["rows"] == {
+    assert task_details(ran)[0]["rows"] == {
         "in": {"primary_dataset": 3, "secondary_dataset[0]": 2, "secondary_dataset[1]": 1, "aux": 1},
         "out": 1,
     }
@@ -135,7 +135,7 @@ def test_diagnostics_and_their_leaves(project: Make) -> None:
         "enough": True, "top": "x", "nothing": None,
     }  # fmt: skip
     assert lab.content("Artifact:J.made.share") == 1 / 6
-    assert told(ran) == [
+    assert task_details(ran) == [
         {
             "decision": "check",
             "read": {"primary_dataset": {"rows": 3, "columns": 2}, "secondary_dataset": {"rows": 2, "columns": 2}},

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from data_lab import EXAMPLES, Make, failure, lab_of, made, told
+from data_lab import EXAMPLES, Make, failure, lab_of, made, task_details
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,7 +27,7 @@ def test_append_and_everything_that_is_told(project: Make) -> None:
     ran = lab.succeed()
     assert lab.read("out/made.csv") == "from,id,v\n2022,1,x\n2022,2,\n2023,3,y\n"
     slots = {"primary_dataset": 2, "secondary_dataset[0]": 1, "secondary_dataset[1]": 0}
-    assert told(ran) == [
+    assert task_details(ran) == [
         {
             "decision": "append",
             "columns": "same",
@@ -133,7 +133,7 @@ def test_results_are_stacked_with_their_labels(project: Make) -> None:
     lab = lab_of(project, "data/aggregate", PRODUCTS, FITS)
     ran = lab.succeed()
     assert lab.read("out/made.csv") == "step,term,estimate\nlarge,x,2.5\nsmall,x,1.5\nsmall,y,-2.0\n"
-    (details,) = told(ran)
+    (details,) = task_details(ran)
     assert (details["decision"], details["operation"], details["label"], details["rows"]) == (
         "aggregate", "stack", "step", {"in": {"large": 1, "small": 2}, "out": 3},
     )  # fmt: skip

@@ -75,7 +75,7 @@ def test_an_output_on_top_of_it_is_refused_by_every_command(tmp_path: Path, path
     assert tree(folder) == before, "no run folder, no state, and each file as it was"
 
 
-def told(folder: Path, *words: str) -> list[str]:
+def diagnostic_lines(folder: Path, *words: str) -> list[str]:
     answer = whyrun(folder, *(words or ("validate", "--json")))
     assert answer.code == 2, answer
     return [f"{d['code']} {d['file']}:{d['line']} {d['message']} ({d['hint']})" for d in answer.json["diagnostics"]]
@@ -89,7 +89,7 @@ def test_a_folder_output_that_contains_it_is_refused(tmp_path: Path, type_: str)
     (tmp_path / "flow/flows").mkdir(parents=True)
     for name in ("workflow.yaml", "flows/part.yaml"):
         (tmp_path / name).rename(tmp_path / "flow" / name)
-    assert told(tmp_path, "validate", "flow/workflow.yaml", "--json") == [
+    assert diagnostic_lines(tmp_path, "validate", "flow/workflow.yaml", "--json") == [
         "DUPLICATE_OUTPUT_PATH flow/workflow.yaml:12 `flow` is the folder of `flow/flows/part.yaml`, which is a file "
         f"that this workflow imports; publishing there would replace it ({HINT})"
     ]
@@ -100,7 +100,7 @@ def test_a_folder_output_that_contains_it_is_refused(tmp_path: Path, type_: str)
     ):
         file = tmp_path / "flow/workflow.yaml"
         file.write_text(FLOW.replace("PATH", path).replace("TYPE", "file"))
-        assert told(tmp_path, "validate", "flow/workflow.yaml", "--json") == [
+        assert diagnostic_lines(tmp_path, "validate", "flow/workflow.yaml", "--json") == [
             f"DUPLICATE_OUTPUT_PATH flow/workflow.yaml:12 `{path}` is {what}; "
             f"publishing there would replace it ({HINT})"
         ]
@@ -137,7 +137,7 @@ def test_an_instance_whose_path_comes_out_as_one_is_refused(
     tmp_path: Path, name: str, path: str, clash: str, what: str
 ) -> None:
     folder = project(tmp_path, path, LOOP.replace("NAME", name))
-    assert told(folder) == [
+    assert diagnostic_lines(folder) == [
         f"DUPLICATE_OUTPUT_PATH workflow.yaml:12 `{clash}` is {what}; publishing there would replace it ({HINT})"
     ]
 
@@ -146,21 +146,21 @@ def test_a_file_of_sections_is_refused_too(tmp_path: Path) -> None:
     flow = LOOP.replace("type: file", "append: true, type: json").replace("code: [code/*.txt]", "code: [code/*]")
     folder = project(tmp_path, "code/more.json", flow)
     (folder / "code/more.json").write_text("{}")
-    assert told(folder) == [
+    assert diagnostic_lines(folder) == [
         "DUPLICATE_OUTPUT_PATH workflow.yaml:12 `code/more.json` is code that `Say` uses; publishing there would "
         f"replace it ({HINT})"
     ]
 
 
 def test_a_way_up_and_down_again_is_refused_as_ever(tmp_path: Path) -> None:
-    (found,) = told(project(tmp_path, "a/../workflow.yaml"))
+    (found,) = diagnostic_lines(project(tmp_path, "a/../workflow.yaml"))
     assert found.startswith("PATH_OUTSIDE workflow.yaml:12 ")
 
 
 def test_the_file_of_inputs_is_refused(tmp_path: Path) -> None:
     folder = project(tmp_path, "given.yaml", FLOW.replace("jobs:", "inputs: {Word: {type: string}}\njobs:"))
     (folder / "given.yaml").write_text("Word: one\n")
-    assert told(folder, "validate", "--inputs", "given.yaml", "--json") == [
+    assert diagnostic_lines(folder, "validate", "--inputs", "given.yaml", "--json") == [
         "DUPLICATE_OUTPUT_PATH workflow.yaml:13 `given.yaml` is a file that is given with this workflow; publishing "
         f"there would replace it ({HINT})"
     ]
@@ -172,7 +172,7 @@ def test_a_file_that_is_named_by_a_way_up_is_the_file_that_it_leads_to(tmp_path:
     (folder / "given.yaml").write_text("Word: one\n")
     (folder / "out").mkdir()
     for given, way in (("out/../given.yaml", ""), ("../here/given.yaml", ", given as `../here/given.yaml`")):
-        assert told(folder, "validate", "--inputs", given, "--json") == [
+        assert diagnostic_lines(folder, "validate", "--inputs", given, "--json") == [
             f"DUPLICATE_OUTPUT_PATH workflow.yaml:13 `given.yaml` is a file that is given with this workflow{way}; "
             f"publishing there would replace it ({HINT})"
         ]
@@ -188,7 +188,7 @@ def test_imports_are_where_they_are_read_when_a_way_up_follows_a_link(tmp_path: 
     for name in ("workflow.yaml", "flows"):
         (folder / name).rename(folder / "deep" / name)
     (folder / "link").symlink_to("deep/er")
-    assert told(folder, "validate", "link/../workflow.yaml", "--json") == [
+    assert diagnostic_lines(folder, "validate", "link/../workflow.yaml", "--json") == [
         "DUPLICATE_OUTPUT_PATH workflow.yaml:12 `deep/flows/part.yaml` is a file that this workflow imports, through "
         f"the link `link`; publishing there would replace it ({HINT})"
     ]
@@ -196,7 +196,7 @@ def test_imports_are_where_they_are_read_when_a_way_up_follows_a_link(tmp_path: 
 
 def test_it_is_reported_together_with_all_else_that_is_wrong(tmp_path: Path) -> None:
     folder = project(tmp_path, "workflow.yaml", FLOW + "  Other: {uses: shel}\n")
-    assert [line.split(" ")[0] for line in told(folder)] == ["DUPLICATE_OUTPUT_PATH", "INVALID_USES"]
+    assert [line.split(" ")[0] for line in diagnostic_lines(folder)] == ["DUPLICATE_OUTPUT_PATH", "INVALID_USES"]
 
 
 def test_names_that_only_look_alike_are_fine(tmp_path: Path) -> None:

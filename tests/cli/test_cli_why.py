@@ -403,7 +403,7 @@ jobs:
 def test_the_readers_of_an_input_come_in_pages(tmp_path: Path) -> None:
     (tmp_path / "workflow.yaml").write_text(MANY_READERS)
 
-    def told(*words: str) -> list[str]:
+    def listed_jobs(*words: str) -> list[str]:
         answer = whyrun(tmp_path, "why", "Input:A", *words)
         assert (answer.code, answer.err) == (0, "")
         first, title, *rest, last = answer.out.splitlines()
@@ -412,9 +412,9 @@ def test_the_readers_of_an_input_come_in_pages(tmp_path: Path) -> None:
         return [line.split("  ")[1] if "Job:" in line else line for line in rest]
 
     jobs = [f"Job:Step[{i}]" for i in range(60)]
-    assert told() == [*jobs[:50], "  … 10 more; --all shows them"]
-    assert told("--all") == jobs
-    assert told("--limit", "3") == [*jobs[:3], "  … 57 more; --all shows them"]
-    assert told("--limit", "3", "--offset", "3") == [*jobs[3:6], "  … 54 more (`--offset 6` continues)"]
-    assert told("--offset", "58") == jobs[58:]
-    assert told("--offset", "60") == ["  there are only 60"]
+    assert listed_jobs() == [*jobs[:50], "  … 10 more; --all shows them"]
+    assert listed_jobs("--all") == jobs
+    assert listed_jobs("--limit", "3") == [*jobs[:3], "  … 57 more; --all shows them"]
+    assert listed_jobs("--limit", "3", "--offset", "3") == [*jobs[3:6], "  … 54 more (`--offset 6` continues)"]
+    assert listed_jobs("--offset", "58") == jobs[58:]
+    assert listed_jobs("--offset", "60") == ["  there are only 60"]

@@ -17,7 +17,7 @@ connections:
 """
 
 
-def told(connections: Connections) -> list[tuple[str, int | None, int | None, str]]:
+def problems_of(connections: Connections) -> list[tuple[str, int | None, int | None, str]]:
     assert all(d.file == "connections.yaml" and d.source_line is None for d in connections.problems)
     return [(d.code, d.line, d.column, d.message) for d in connections.problems]
 
@@ -71,7 +71,7 @@ connections:
 passwords: {}
 """
     )
-    assert told(found) == [
+    assert problems_of(found) == [
         ("NAME_INVALID", 2, 3, "`my sql` cannot be the name of a family"),
         ("NAME_INVALID", 4, 5, "`1st` cannot be the name of a connection"),
         ("CONNECTION_INVALID", 5, 31, "`${HOST` is not closed by `}`"),

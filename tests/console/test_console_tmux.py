@@ -61,7 +61,7 @@ def terminal(portraits: Project) -> Iterator[Terminal]:
         yield opened
 
 
-def told(run: str, headline: str) -> list[str]:
+def all_lines(run: str, headline: str) -> list[str]:
     """All that a run says, in the order of its jobs and without times."""
     return [
         headline,
@@ -96,7 +96,7 @@ def test_a_bar_with_counts_and_the_time_left_that_is_gone_at_the_end(portraits: 
     terminal.wait_for(r"\d{4}-\d\d-\d\d \S+ \[shell\] EXECUTES Job:Draw\[\d\] .*\nr0002 [1-5]/6 [━╸╺]{24} ")
     let_go(portraits)
     screen = terminal.wait_for(PROMPT_AFTER).splitlines()
-    assert plain(screen[:-1]) == told("r0002", "portraits after r0001: 6 of 6 jobs to run  (~N s)")
+    assert plain(screen[:-1]) == all_lines("r0002", "portraits after r0001: 6 of 6 jobs to run  (~N s)")
 
 
 @in_tmux
@@ -119,7 +119,7 @@ def test_colours_are_for_the_terminal_and_piped_lines_are_plain(portraits: Proje
     piped = portraits.read("piped.txt")
     assert "\x1b" not in piped
     assert "\r" not in piped
-    assert plain(piped.splitlines()) == told("r0002", "portraits after r0001: 6 of 6 jobs to run  (~N s)")
+    assert plain(piped.splitlines()) == all_lines("r0002", "portraits after r0001: 6 of 6 jobs to run  (~N s)")
 
 
 @in_tmux
@@ -179,7 +179,7 @@ def test_a_pipe_gets_plain_lines_and_nothing_else(portraits: Project) -> None:
     answer = portraits("run", "--jobs", "2")
     assert (answer.code, answer.out) == (0, "")
     assert "\x1b" not in answer.err
-    assert plain(answer.err.splitlines()) == told("r0001", "portraits before its first run: 6 of 6 jobs to run")
+    assert plain(answer.err.splitlines()) == all_lines("r0001", "portraits before its first run: 6 of 6 jobs to run")
 
 
 def test_the_picture_in_the_docs_shows_such_a_screen() -> None:

@@ -17,7 +17,7 @@ from crash_lab import check_links
 from fault_lab import FaultLab, FaultRunner, Scenario, copy_of, prepared
 from msgspec import UNSET
 from power_loss_model import Disk
-from power_loss_record import Entry, read_record, told
+from power_loss_record import Entry, printed_text, read_record
 
 from project_lab import Heard
 from whyrun.evidence.run_directory import RunDirectory
@@ -73,7 +73,7 @@ class Cut:
     moment: int
     tree: dict[str, bytes | str | None]
     durable: dict[str, bytes]  # run → what is certainly there of its log, with all that it speaks of
-    told: str  # to the user, before
+    printed: str  # for the user, before
     relied_on: Synced | None  # what the lock said when it was last synced itself
 
     def without_lock(self) -> Cut:
@@ -130,7 +130,7 @@ def cuts_at(recorded: Recorded, moments: list[int], chance: random.Random) -> li
         # The first line is there together with the name of the run's folder.
         logs = {run: disk.durable_content(f"{RUNS}/{run}/events.jsonl") for run in runs}
         durable = {run: log[: max(lasting[run], log.find(b"\n") + 1)] for run, log in logs.items()}
-        found.append(Cut(moment, disk.perhaps(chance), durable, told(recorded.entries[:moment]), relied_on))
+        found.append(Cut(moment, disk.perhaps(chance), durable, printed_text(recorded.entries[:moment]), relied_on))
     return found
 
 
@@ -237,7 +237,7 @@ class CutLab(FaultLab):
             assert not {job.id for job in plan.planned} & synced, "complete and synced, and planned again"
         else:
             assert executes in (self.executes_before, self.executes_after), "half of it was taken"
-        said = set(re.findall(r" EXECUTES (Job:\S+) in ", cut.told))
+        said = set(re.findall(r" EXECUTES (Job:\S+) in ", cut.printed))
         assert said <= synced, "told to be complete, and not synced"
 
     @property

@@ -165,5 +165,5 @@ def _entries(data: bytes) -> Iterator[Entry]:
         at += LENGTH + size
 
 
-def told(entries: Sequence[Entry]) -> str:
+def printed_text(entries: Sequence[Entry]) -> str:
     return "".join(entry[1] for entry in entries if entry[0] == "told")

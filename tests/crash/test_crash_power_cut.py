@@ -159,7 +159,7 @@ def test_forgotten_syncs_are_noticed(tmp_path: Path, runner: FaultRunner) -> Non
     lab = CutLab(forgetful, tmp_path / "cut" / "project", runner)
     for record_of, is_noticed in ((recorded, False), (forgetful, True)):
         for cut in cuts_at(record_of, [len(record_of.entries)] * 8, random.Random(60_000)):
-            assert "EXECUTES Job:" in cut.told
+            assert "EXECUTES Job:" in cut.printed
             lab.put(cut)
             with pytest.raises((StateError, AssertionError, ValueError)) if is_noticed else nullcontext():
                 lab.check(cut)

@@ -28,7 +28,7 @@ def saved(past: Past) -> Past:
     return past
 
 
-def told(past: Past) -> str:
+def error_text(past: Past) -> str:
     place = past.opened().state.runs_dir / "r0006"
     what = "`r0006` of `past` is missing, but the lock names it as the last run"
     return f"error[LOG_DAMAGED] {place}: {what}\n   hint: {LAST_LOST_HINT}\n"
@@ -45,7 +45,7 @@ def test_gc_removes_nothing_and_keeps_the_saved_file(saved: Past) -> None:
         ("gc", "--delete"),  # again: who has held the lock meanwhile has left it said
     ):
         answer = saved.whyrun(*words)
-        assert (answer.code, answer.out, answer.err) == (3, "", told(saved)), words
+        assert (answer.code, answer.out, answer.err) == (3, "", error_text(saved)), words
     assert (saved.blobs(), saved.runs()) == (before, runs)
 
 
@@ -81,7 +81,7 @@ def test_the_next_run_takes_the_number_of_the_lost_run(saved: Past) -> None:
 def test_a_run_with_nothing_to_do_does_not_hide_the_lost_run(saved: Past) -> None:
     (saved.root / "out" / "word.txt").write_text("four\n")
     saved.word("four").succeed()  # which is what r0005 has left
-    assert (saved.runs()[-1], saved.whyrun("gc", "--delete").err) == ("r0005", told(saved))
+    assert (saved.runs()[-1], saved.whyrun("gc", "--delete").err) == ("r0005", error_text(saved))
 
 
 def test_a_run_killed_before_the_lock_names_it_is_not_damage(saved: Past) -> None:

@@ -83,7 +83,7 @@ def failing(at: str, number: int) -> Callable[..., Any]:
     return hook
 
 
-def told(refused: pytest.ExceptionInfo[StateError]) -> tuple[str, str, str | None, str | None]:
+def diagnostic_of(refused: pytest.ExceptionInfo[StateError]) -> tuple[str, str, str | None, str | None]:
     (diagnostic,) = refused.value.diagnostics
     return diagnostic.code, diagnostic.message, diagnostic.file, diagnostic.hint
 
@@ -266,14 +266,14 @@ def test_several_workflows_write_at_once_and_whoever_clears_the_store_waits_for_
     with RunLock.of(one, clock), RunLock.of(two, clock):
         with pytest.raises(StateError) as refused, StoreLock(one.store_lock, clock, in_use):
             pass
-        assert told(refused) == ("LOCKED", "somebody writes", None, "wait")
+        assert diagnostic_of(refused) == ("LOCKED", "somebody writes", None, "wait")
     clearing = StoreLock(one.store_lock, clock, in_use)
     with clearing:
         clear = said(one.store_lock)
         assert clear == held(clear["started"])
         with pytest.raises(StateError) as refused, RunLock.of(one, clock):
             pass
-        assert told(refused) == (
+        assert diagnostic_of(refused) == (
             "LOCKED",
             f"the store is being cleared by process {os.getpid()} on {HOST} (since {clear['started']})",
             str(one.store_lock),
@@ -293,7 +293,7 @@ def test_who_comes_second_is_told_who_holds_the_lock_and_how_to_stop_it(
     def refusal() -> tuple[str, str, str | None, str | None]:
         with pytest.raises(StateError) as refused, RunLock(path, clock):
             pass
-        return told(refused)
+        return diagnostic_of(refused)
 
     me = f"process {os.getpid()} on {HOST} (since {FIRST}"
     stop = f"wait for it to end, or stop it (`kill -INT {os.getpid()}` on {HOST}), then try again"

@@ -17,7 +17,7 @@ COMMAND = 'on_finish = "notify-send whyrun", or a list of words: ["./notify.py",
 STORE = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
 
 
-def told(refused: pytest.ExceptionInfo[InvalidError]) -> tuple[str, str, str | None, str | None]:
+def diagnostic_of(refused: pytest.ExceptionInfo[InvalidError]) -> tuple[str, str, str | None, str | None]:
     (diagnostic,) = refused.value.diagnostics
     return diagnostic.code, diagnostic.message, diagnostic.file, diagnostic.hint
 
@@ -72,7 +72,7 @@ def test_a_setting_of_another_kind_is_refused(tmp_path: Path, text: str, message
     path.write_text(text)
     with pytest.raises(InvalidError) as refused:
         read_project_config(tmp_path)
-    assert told(refused) == ("WRONG_TYPE", message, str(path), hint)
+    assert diagnostic_of(refused) == ("WRONG_TYPE", message, str(path), hint)
 
 
 def test_settings_are_utf8_whatever_the_locale(tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_what_is_no_toml_is_said_with_its_file(tmp_path: Path, bad: bytes) -> No
     path.write_bytes(bad)
     with pytest.raises(InvalidError) as refused:
         read_project_config(tmp_path)
-    code, message, file, hint = told(refused)
+    code, message, file, hint = diagnostic_of(refused)
     assert (code, message[:16], file, hint) == ("WRONG_TYPE", "not valid TOML: ", str(path), "see https://toml.io")
 
 
@@ -100,7 +100,12 @@ def test_an_unknown_setting_is_refused_with_the_nearest_known_one(tmp_path: Path
     path.write_text('store = "a"\non_finsh = "b"\n')
     with pytest.raises(InvalidError) as refused:
         read_project_config(tmp_path)
-    assert told(refused) == ("UNKNOWN_KEY", "there is no setting `on_finsh`", str(path), "did you mean `on_finish`?")
+    assert diagnostic_of(refused) == (
+        "UNKNOWN_KEY",
+        "there is no setting `on_finsh`",
+        str(path),
+        "did you mean `on_finish`?",
+    )
 
 
 def test_everything_that_is_wrong_is_told_at_once_with_its_line(tmp_path: Path) -> None:
@@ -129,7 +134,7 @@ def test_a_secret_in_the_address_of_the_shared_store_is_refused_and_not_repeated
     ):
         with pytest.raises(InvalidError) as refused:
             read()
-        assert told(refused) == (
+        assert diagnostic_of(refused) == (
             "WRONG_TYPE",
             "the URL of the shared store contains a user, password or key, which must not be written here",
             file,
@@ -149,7 +154,7 @@ def test_the_variable_goes_before_the_setting_and_turns_it_off_when_empty(env: d
 def test_a_blank_variable_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(InvalidError) as refused:
         shared_store_for(ProjectConfig(), {"WHYRUN_STORE": " "})
-    assert told(refused) == ("WRONG_TYPE", "`store` is a URL or a folder: a string", "WHYRUN_STORE", STORE)
+    assert diagnostic_of(refused) == ("WRONG_TYPE", "`store` is a URL or a folder: a string", "WHYRUN_STORE", STORE)
 
 
 def test_paths_of_the_state_are_whole_however_they_are_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,7 +139,7 @@ def parity_of(old: Ran, new: Ran) -> Parity:
     return parity(old.folder, new.folder)
 
 
-def told(found: Parity) -> list[tuple[Any, ...]]:
+def differences(found: Parity) -> list[tuple[Any, ...]]:
     """Every difference: kind, name, field, and both sides, unless they are hashes."""
     return [(d.kind, d.name, d.field, *_sides(d.field, d.old, d.new)) for d in found.differences]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from parity_lab import TALK, Talks, named, parity, parity_of, run, told
+from parity_lab import TALK, Talks, differences, named, parity, parity_of, run
 
 from project_lab import Lab, Ran
 from whyrun.evidence.parity.result import ABSENT
@@ -22,7 +22,7 @@ def folder_of(ran: Ran) -> Path:
 
 def test_two_runs_of_the_same_are_equal(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run())
-    assert (told(found), found.not_judged, found.equal, found.headline) == ([], (), True, None)
+    assert (differences(found), found.not_judged, found.equal, found.headline) == ([], (), True, None)
     assert found.compared == {
         "events": (12, 12),
         "cfg": (1, 1),
@@ -37,13 +37,13 @@ def test_two_runs_of_the_same_are_equal(talks: Talks) -> None:
 
 def test_another_row_of_a_table(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(table="id,word\n1,a\n2,b\n3,c\n"))
-    assert told(found) == [("artifact", "Artifact:Talk.Table", "sha256")]
+    assert differences(found) == [("artifact", "Artifact:Talk.Table", "sha256")]
     assert found.differences[0].details == ("1 row added", "2 rows → 3, 2 columns", "row 3 (3, c) added")
 
 
 def test_another_type_and_another_name_of_a_column(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(table="id,name\n1,a\nx,b\n"))
-    assert told(found) == [("artifact", "Artifact:Talk.Table", "sha256")]
+    assert differences(found) == [("artifact", "Artifact:Talk.Table", "sha256")]
     assert found.differences[0].details[:5] == (
         "1 column added, 1 removed, 1 cell changed",
         "2 rows, 2 columns",
@@ -56,7 +56,7 @@ def test_another_type_and_another_name_of_a_column(talks: Talks) -> None:
 def test_the_same_cells_in_other_bytes_are_a_difference_too(talks: Talks) -> None:
     """A consumer is given other bytes, so its fingerprint is another: that may not pass for the same."""
     found = parity_of(talks.run(), talks.run(table='id,word\n"1",a\n2,b\n'))
-    assert told(found) == [("artifact", "Artifact:Talk.Table", "sha256")]
+    assert differences(found) == [("artifact", "Artifact:Talk.Table", "sha256")]
     assert found.differences[0].details == (
         "different bytes, but the same content", "2 rows, 2 columns", "the cells are the same, but written differently",
     )  # fmt: skip
@@ -64,7 +64,7 @@ def test_the_same_cells_in_other_bytes_are_a_difference_too(talks: Talks) -> Non
 
 def test_another_value_in_a_leaf_and_in_the_whole(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(size=3))
-    assert told(found) == [
+    assert differences(found) == [
         ("artifact", "Artifact:Talk.Facts", "sha256"),
         ("artifact", "Artifact:Talk.Facts.size", "value", 2, 3),
     ]
@@ -95,7 +95,7 @@ def test_another_file_in_a_folder_and_what_follows_for_its_reader(project: MadeP
     """
     runs = [project(workflow, {"make.py": code, "names.txt": names}).succeed() for names in ("a b", "a c")]
     found = parity_of(*runs)
-    assert told(found) == [
+    assert differences(found) == [
         ("artifact", "Artifact:Make.Folder", "sha256"),
         ("cfg", "cfg/List.json", "sha256"),
         ("event", "step_start Job:List (attempt 1)", "bindings.folder[0].sha256"),
@@ -112,7 +112,7 @@ def test_another_file_in_a_folder_and_what_follows_for_its_reader(project: MadeP
 def test_one_more_task(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(tasks=["bye"]))
     said = {"status": "EXECUTES", "message": "bye ann", "details": {"letters": 3}}
-    assert told(found) == [("event", "task Job:Talk", "", ABSENT, said)]
+    assert differences(found) == [("event", "task Job:Talk", "", ABSENT, said)]
 
 
 def test_one_task_of_several_that_are_alike_is_missing(talks: Talks) -> None:
@@ -123,24 +123,24 @@ def test_one_task_of_several_that_are_alike_is_missing(talks: Talks) -> None:
 
 def test_another_task(talks: Talks) -> None:
     found = parity_of(talks.run(tasks=["bye"]), talks.run(tasks=["farewell"]))
-    assert told(found) == [
+    assert differences(found) == [
         ("event", "task Job:Talk", "details.letters", 3, 8),
         ("event", "task Job:Talk", "message", "bye ann", "farewell ann"),
     ]
 
 
 def test_the_order_in_which_a_step_speaks_is_free(talks: Talks) -> None:
-    assert told(parity_of(talks.run(tasks=["a", "b"]), talks.run(tasks=["b", "a"]))) == []
+    assert differences(parity_of(talks.run(tasks=["a", "b"]), talks.run(tasks=["b", "a"]))) == []
 
 
 def test_another_row_count(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(rows=3))
-    assert told(found) == [("metric", "rows_written Job:Talk", "value", 2, 3)]
+    assert differences(found) == [("metric", "rows_written Job:Talk", "value", 2, 3)]
 
 
 def test_durations_are_not_judged_and_fractions_are_told(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(waited=7, share=0.75))
-    assert told(found) == []
+    assert differences(found) == []
     assert [note.to_json() for note in found.not_judged] == [
         {"name": "share Job:Talk", "why": "a fraction, not a count", "old": 0.5, "new": 0.75}
     ]
@@ -148,7 +148,7 @@ def test_durations_are_not_judged_and_fractions_are_told(talks: Talks) -> None:
 
 def test_what_a_step_prints_is_told_and_not_judged(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(print="said at noon"))
-    assert told(found) == []
+    assert differences(found) == []
     assert [(note.name, note.why) for note in found.not_judged] == [
         ("steps/Talk/stdout.log", "printed text may contain times and paths")
     ]
@@ -156,7 +156,7 @@ def test_what_a_step_prints_is_told_and_not_judged(talks: Talks) -> None:
 
 def test_that_a_step_wrote_to_stderr_at_all_is_judged(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(streams=["stderr"]))
-    assert told(found) == [("file", "steps/Talk/stderr.log", "", ABSENT, "present")]
+    assert differences(found) == [("file", "steps/Talk/stderr.log", "", ABSENT, "present")]
 
 
 # --- how a step ends ---------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_that_a_step_wrote_to_stderr_at_all_is_judged(talks: Talks) -> None:
 
 def test_another_message_of_the_same_error(talks: Talks) -> None:
     found = parity_of(talks.run(fail="no wine"), talks.run(fail="no bread"))
-    assert told(found) == [
+    assert differences(found) == [
         ("event", "step_failed Job:Talk", "error", "no wine", "no bread"),
         ("event", "step_failed Job:Talk", "traceback", "ValueError: no wine", "ValueError: no bread"),
         ("status", "status.json", "error", "Job:Talk: ValueError: no wine", "Job:Talk: ValueError: no bread"),
@@ -209,12 +209,12 @@ def test_another_parameter_is_another_workflow_plan_manifest_and_cfg(talks: Talk
         "cfg cfg/Talk.json sha256",
         "event step_start Job:Talk (attempt 1) bindings.name[0].id",
     ]
-    assert ("event", "task Job:Talk", "message", "hello ann", "hello anna") in told(found)
+    assert ("event", "task Job:Talk", "message", "hello ann", "hello anna") in differences(found)
 
 
 def test_another_input_is_the_headline(talks: Talks) -> None:
     found = parity_of(talks.run(), talks.run(sets=("Name=eve",)))
-    assert told(found)[:2] == [
+    assert differences(found)[:2] == [
         ("event", "input_recorded Input:Name", "value", "ann", "eve"),
         ("event", "input_recorded Input:Name", "sha256"),
     ]
@@ -239,7 +239,7 @@ def test_a_file_that_is_gone(talks: Talks) -> None:
     old, new = talks.run(), talks.run()
     (folder_of(new) / "steps/Talk/stdout.log").unlink()
     (folder_of(new) / "debug.log").unlink()
-    assert told(parity_of(old, new)) == [
+    assert differences(parity_of(old, new)) == [
         ("file", "debug.log", "", "present", ABSENT),
         ("file", "steps/Talk/stdout.log", "", "present", ABSENT),
     ]
@@ -248,7 +248,7 @@ def test_a_file_that_is_gone(talks: Talks) -> None:
 def test_a_cfg_that_is_gone(talks: Talks) -> None:
     old, new = talks.run(), talks.run()
     (folder_of(old) / "cfg/Talk.json").unlink()
-    assert told(parity_of(old, new)) == [("file", "cfg/Talk.json", "", ABSENT, "present")]
+    assert differences(parity_of(old, new)) == [("file", "cfg/Talk.json", "", ABSENT, "present")]
 
 
 def test_files_that_neither_has_and_every_run_must_have(talks: Talks) -> None:
@@ -257,7 +257,7 @@ def test_files_that_neither_has_and_every_run_must_have(talks: Talks) -> None:
     for ran in (old, new):
         (folder_of(ran) / "status.json").unlink()
         (folder_of(ran) / "cfg/Talk.json").unlink()
-    assert told(parity_of(old, new)) == [
+    assert differences(parity_of(old, new)) == [
         ("file", "cfg/Talk.json", "", ABSENT, ABSENT),
         ("file", "status.json", "", ABSENT, ABSENT),
     ]
@@ -267,7 +267,7 @@ def test_a_file_more_and_an_empty_folder_more(talks: Talks) -> None:
     old, new = talks.run(), talks.run()
     (folder_of(new) / "remote").mkdir()
     (folder_of(old) / "bundle.tar").write_bytes(b"")
-    assert told(parity_of(old, new)) == [
+    assert differences(parity_of(old, new)) == [
         ("file", "bundle.tar", "", "present", ABSENT),
         ("file", "remote/", "", ABSENT, "present"),
     ]
@@ -302,7 +302,7 @@ def test_which_of_two_failures_came_first_is_told_and_not_judged(project: MadePr
     runs = [project(RACE, {"race.py": RACE_CODE, "last": last}).run(jobs=2) for last in ("A", "B")]
     assert [ran.status()["error"] for ran in runs] == ["Job:B: ValueError: B broke", "Job:A: ValueError: A broke"]
     found = parity_of(*runs)
-    assert told(found) == []
+    assert differences(found) == []
     assert [note.to_json() for note in found.not_judged] == [
         {
             "name": "status.json",
@@ -377,7 +377,7 @@ def test_a_worker_that_dies_leaves_the_same_twice(project: MadeProject) -> None:
     runs = [project(workflow, {"die.py": code, "last.txt": last}).run() for last in ("one word", "two words")]
     assert [ran.failed for ran in runs] == [{"Job:Die": ("FAILED", "WorkerDied")}] * 2
     found = parity_of(*runs)
-    assert told(found) == []
+    assert differences(found) == []
     assert [note.name for note in found.not_judged] == ["steps/Die/stderr.log"]
 
 
@@ -402,7 +402,7 @@ def test_two_comparisons_of_the_same(talks: Talks) -> None:
         lab.write({"mood.json": json.dumps({"table": "id,word\n" + "1,a\n" * rows})})
         assert run(lab.root, "compare", "--quiet").returncode == 1
         folders.append(lab.run_folder("r0002"))
-    assert told(parity(folders[0], folders[1])) == []
+    assert differences(parity(folders[0], folders[1])) == []
     found = parity(folders[0], folders[2])
     assert [name for name in named(found) if not name.startswith("status")] == [
         "artifact Artifact:Talk.Table sha256",

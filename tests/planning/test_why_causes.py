@@ -170,19 +170,19 @@ def test_the_last_success_lists_outputs_adopted_since(project: Make) -> None:
     lab = project(ADOPTED, {"acts.py": say, "mine.txt": "mine", "mine.json": '{"On": false}'})
     lab.succeed()
 
-    def told() -> tuple[dict[str, Any], list[str]]:
+    def last_success_facts() -> tuple[dict[str, Any], list[str]]:
         found = last_success(lab.snapshot().records.steps["Job:Say"].latest)
         return found.to_json(), list(found.adopted)
 
     executed = {"run": "r0001", "how": "executed"}
-    assert told() == ({**executed, "attempt": 1}, [])
+    assert last_success_facts() == ({**executed, "attempt": 1}, [])
     adopt_file(lab.opened(), "Artifact:Say.S", lab.root / "mine.json", Heard())
-    assert told() == ({**executed, "adopted": {"Artifact:Say.S": "r0002"}}, ["Artifact:Say.S"])
+    assert last_success_facts() == ({**executed, "adopted": {"Artifact:Say.S": "r0002"}}, ["Artifact:Say.S"])
     adopt_file(lab.opened(), "Artifact:Say.A", lab.root / "mine.txt", Heard())
     adopted = {"Artifact:Say.A": "r0003", "Artifact:Say.S": "r0002"}
-    assert told() == ({**executed, "adopted": adopted}, ["Artifact:Say.A", "Artifact:Say.S"])
+    assert last_success_facts() == ({**executed, "adopted": adopted}, ["Artifact:Say.A", "Artifact:Say.S"])
     adopt_file(lab.opened(), "Artifact:Say.B", lab.root / "mine.txt", Heard())
-    assert told() == ({"run": "r0004", "attempt": 0, "how": "adopted"}, [])
+    assert last_success_facts() == ({"run": "r0004", "attempt": 0, "how": "adopted"}, [])
 
 
 def test_the_last_success_names_the_run_that_was_reused(project: Make) -> None:

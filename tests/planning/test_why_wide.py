@@ -39,7 +39,7 @@ def ask(state: PlanView, id_: str, *, whole: bool = False) -> Why:
     return why_job(state, state.graph.node_of[id_], whole=whole)
 
 
-def told(answer: Why) -> list[tuple[str, int, tuple[str, ...]]]:
+def jobs_and_causes(answer: Why) -> list[tuple[str, int, tuple[str, ...]]]:
     return [(job.id, job.depth, job.causes) for job in answer.jobs]
 
 
@@ -51,7 +51,7 @@ def test_each_job_is_listed_once_at_its_first_occurrence(project: Make) -> None:
     jobs = {"Base": job(), "A": job(x=n("Base")), "Z": job(), "Top": job(a=n("A"), b=n("Base"), c=n("Z"))}
     state = state_of(project(flow([], **jobs), CODE))
     answer = ask(state, "Job:Top")
-    assert told(answer) == [
+    assert jobs_and_causes(answer) == [
         ("Job:Top", 0, ("Job:A", "Job:Base", "Job:Z")),
         ("Job:A", 1, ("Job:Base",)),
         ("Job:Base", 2, ()),
@@ -93,7 +93,7 @@ def wide(project: Make, members: int, force: tuple[str, ...] = ()) -> PlanView:
 def test_three_jobs_of_a_wide_fan_in_are_listed_and_forty_roots_are_named(project: Make) -> None:
     answer = ask(wide(project, 45), "Job:All")
     each = [f"Job:Each[{i}]" for i in range(45)]
-    assert told(answer) == [("Job:All", 0, tuple(each)), *((id_, 1, ()) for id_ in each[:3])]
+    assert jobs_and_causes(answer) == [("Job:All", 0, tuple(each)), *((id_, 1, ()) for id_ in each[:3])]
     assert [job.alike for job in answer.jobs] == [0, 0, 0, 42]
     assert (ids(answer.roots), answer.more, answer.hidden) == (each[:40], 0, ())
 
@@ -110,7 +110,7 @@ def test_the_whole_answer_has_every_job_and_every_reason_of_the_one_asked_about(
     dirty = [{"code": "UPSTREAM_DIRTY", "job": id_} for id_ in each]
     forced = {"code": "FORCED", "by": "Job:All"}
     answer = ask(state, "Job:All", whole=True)
-    assert told(answer) == [("Job:All", 0, tuple(each)), *((id_, 1, ()) for id_ in each)]
+    assert jobs_and_causes(answer) == [("Job:All", 0, tuple(each)), *((id_, 1, ()) for id_ in each)]
     assert [job.alike for job in answer.jobs] == [0] * 26
     assert ids(answer.roots) == each
     assert [reason_json(reason) for reason in answer.jobs[0].reasons] == [MISSING, *dirty, forced]

@@ -90,7 +90,7 @@ UNSEEN: dict[str, tuple[Callable[[Checkout], object], str]] = {
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> Story:
+def linked_story(tmp_path_factory: pytest.TempPathFactory) -> Story:
     folder = tmp_path_factory.mktemp("told")
     (folder / "project").mkdir()
     flow = replace(FLOW, steps={**FLOW.steps, "D": replace(FLOW.steps["D"], level=None)})
@@ -104,23 +104,27 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Story:
 
 
 @pytest.mark.parametrize("what", UNSEEN)
-def test_a_change_that_a_plan_would_miss_is_noticed(told: Story, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_change_that_a_plan_would_miss_is_noticed(
+    linked_story: Story, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The project stays as it is, as if its plan had missed the change."""
     change, artifact = UNSEEN[what]
-    copy = told.copy_to
+    copy = linked_story.copy_to
 
     def copied_and_changed(other: Checkout) -> None:
         copy(other)
         change(other)
 
-    monkeypatch.setattr(told, "copy_to", copied_and_changed)
+    monkeypatch.setattr(linked_story, "copy_to", copied_and_changed)
     with pytest.raises(AssertionError, match=f"^{artifact} of "):
-        told.compare()
+        linked_story.compare()
 
 
-def test_a_published_file_that_is_not_as_recorded_is_noticed(told: Story, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told.project, "run", lambda: None)
-    monkeypatch.setattr(told.project, "plan", told.rebuilt.plan)
-    (told.project.folder / "out/folder/mine").mkdir()
+def test_a_published_file_that_is_not_as_recorded_is_noticed(
+    linked_story: Story, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linked_story.project, "run", lambda: None)
+    monkeypatch.setattr(linked_story.project, "plan", linked_story.rebuilt.plan)
+    (linked_story.project.folder / "out/folder/mine").mkdir()
     with pytest.raises(AssertionError, match=r"^Artifact:B\.Folder of "):
-        told.compare()
+        linked_story.compare()

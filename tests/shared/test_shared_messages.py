@@ -17,7 +17,7 @@ def whyrun(lab: Lab, *words: str, **environment: str) -> Answer:
     return answer
 
 
-def told(answer: Answer) -> list[str]:
+def shared_store_lines(answer: Answer) -> list[str]:
     return [line for line in answer.err.splitlines() if line.startswith("  shared store")]
 
 
@@ -28,11 +28,11 @@ def say_of_origins(team: Team, **said: object) -> None:
 
 def test_a_run_says_what_it_gave_and_took_and_what_that_saved(folder_team: Team) -> None:
     gave = whyrun(folder_team.clone(), "run")
-    assert told(gave) == ["  shared store: uploaded 2 results, downloaded 0"]
+    assert shared_store_lines(gave) == ["  shared store: uploaded 2 results, downloaded 0"]
     say_of_origins(folder_team, duration=60.0, by="ci@\x1b[31mfarm")
     second = folder_team.clone()
     took = whyrun(second, "run", "--json")
-    assert told(took) == ["  shared store: uploaded 0 results, downloaded 2"]
+    assert shared_store_lines(took) == ["  shared store: uploaded 0 results, downloaded 2"]
     assert "2 reused; saved ~2 min by not running the rest again\n" in took.err
     assert (took.json["shared_store"], took.json["saved_seconds"]) == ({"gave": 0, "took": 2, "not_given": 0}, 120.0)
     (made_by,) = [line for line in whyrun(second, "history", "Job:Use").out.splitlines() if "made by" in line]
@@ -48,7 +48,7 @@ def test_a_result_that_the_store_has_already_is_not_counted_as_given(folder_team
 def test_a_workflow_without_a_job_that_may_be_shared_says_so(folder_team: Team) -> None:
     lab = folder_team.clone(WORKFLOW.replace("    deterministic: true\n", ""))
     assert plan_told(lab)[1] == []
-    assert told(whyrun(lab, "run")) == ["  shared store: not used, because no job of this workflow may be shared"]
+    assert shared_store_lines(whyrun(lab, "run")) == ["  shared store: not used, because no job of this workflow may be shared"]
 
 
 ASK = """
@@ -66,15 +66,15 @@ def test_jobs_that_are_given_secrets_are_named(folder_team: Team) -> None:
     both = folder_team.clone(f"workflow: demo\njobs:{ASK}{free.lstrip(chr(10))}")
     given = "(given a secret or a connection: Ask)"
     answer = whyrun(both, "run", API_KEY="sesame-open")
-    assert told(answer) == [f"  shared store: uploaded 1 result, downloaded 0; never shared {given}"]
+    assert shared_store_lines(answer) == [f"  shared store: uploaded 1 result, downloaded 0; never shared {given}"]
     alone = folder_team.clone(f"workflow: alone\njobs:{ASK}")
     answer = whyrun(alone, "run", API_KEY="sesame-open")
-    assert told(answer) == [f"  shared store: not used, because no job of this workflow may be shared {given}"]
+    assert shared_store_lines(answer) == [f"  shared store: not used, because no job of this workflow may be shared {given}"]
 
 
 def test_a_project_without_a_shared_store_prints_nothing_about_it(folder_team: Team) -> None:
     answer = whyrun(folder_team.project(WORKFLOW), "run", "--json")
-    assert (told(answer), "shared_store" in answer.json) == ([], False)
+    assert (shared_store_lines(answer), "shared_store" in answer.json) == ([], False)
 
 
 def test_an_unreadable_record_is_reported_with_its_job_also_during_the_run(folder_team: Team) -> None:

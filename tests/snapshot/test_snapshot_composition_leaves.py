@@ -33,7 +33,7 @@ def flow(leaves: str, diagnostics: str = DIAGNOSTICS, uses: str = "data/check", 
     return text.replace("COMPOSITION", composition)
 
 
-def told(lab: Lab) -> list[tuple[str, str, str | None]]:
+def leaf_problems(lab: Lab) -> list[tuple[str, str, str | None]]:
     found = diagnostic_leaf_problems(lab.opened().graph)
     return [(problem.code, problem.message, problem.hint) for problem in found]
 
@@ -72,7 +72,7 @@ def wrong(name: str, is_: str, written: str) -> tuple[str, str, str]:
 def test_a_leaf_is_a_diagnostic_of_its_type(
     project: Make, leaves: str, expected: list[tuple[str, str, str | None]]
 ) -> None:
-    assert told(project(flow(leaves), {"main.csv": "id,x\n1,2\n"})) == expected
+    assert leaf_problems(project(flow(leaves), {"main.csv": "id,x\n1,2\n"})) == expected
 
 
 NONE = [
@@ -94,14 +94,14 @@ NONE = [
 def test_of_diagnostics_that_are_not_written_down_nothing_is_known(
     project: Make, diagnostics: str, expected: list[tuple[str, str, str | None]]
 ) -> None:
-    assert told(project(flow("row: integer", diagnostics), {"main.csv": "id,x\n1,2\n"})) == expected
+    assert leaf_problems(project(flow("row: integer", diagnostics), {"main.csv": "id,x\n1,2\n"})) == expected
 
 
 def test_leaves_of_other_actions_are_their_own(project: Make) -> None:
     lab = project(flow("row: integer", uses="python").replace("primary_dataset: ", "call: 'a:f'\n      data: "), {
         "main.csv": "id,x\n1,2\n", "a.py": "def f(data, diagnostics): ...\n",
     })  # fmt: skip
-    assert told(lab) == []
+    assert leaf_problems(lab) == []
 
 
 def test_a_composition_of_a_workflow_file_is_no_dataset_plan(project: Make) -> None:
@@ -114,4 +114,4 @@ def test_a_composition_of_a_workflow_file_is_no_dataset_plan(project: Make) -> N
 def test_a_file_that_is_imported_twice_is_told_once(project: Make) -> None:
     both = "workflow: both\nimports: {A: {workflow: part.yaml}, B: {workflow: part.yaml}}\njobs: {}\n"
     lab = project(both, {"part.yaml": flow("row: integer"), "main.csv": "id,x\n1,2\n"})
-    assert told(lab) == [UNKNOWN]
+    assert leaf_problems(lab) == [UNKNOWN]

@@ -12,7 +12,7 @@ MERGE = "data/merge"
 DATA = "Data: {type: dataset}"
 
 
-def told(uses: str, outputs: str) -> list[tuple[int | None, int | None, str, str | None]]:
+def output_problems(uses: str, outputs: str) -> list[tuple[int | None, int | None, str, str | None]]:
     flow = f"""\
 workflow: w
 jobs:
@@ -31,28 +31,28 @@ jobs:
 
 @pytest.mark.parametrize("uses", ["data/merge", "data/append", "data/aggregate", "data/sql"])
 def test_an_action_that_writes_a_table_fills_one_output_as_csv_or_parquet(uses: str) -> None:
-    assert told(uses, DATA) == []
+    assert output_problems(uses, DATA) == []
     for path in ("a.csv", "a.TSV", "b/a.parquet", "a"):
-        assert told(uses, f"Data: {{type: dataset, path: {path}}}") == []
+        assert output_problems(uses, f"Data: {{type: dataset, path: {path}}}") == []
     message = f"`{uses}` writes `.csv`, `.tsv` or `.parquet`, and `Data` ends in `.xlsx`"
     hint = "change the name of its file"
-    assert told(uses, "Data: {type: dataset, path: a.csv.xlsx}") == [(6, 43, message, hint)]
+    assert output_problems(uses, "Data: {type: dataset, path: a.csv.xlsx}") == [(6, 43, message, hint)]
 
 
 def test_a_check_fills_one_output_of_any_name() -> None:
-    assert told("data/check", "report: {type: json, path: report.json}") == []
-    assert told("data/check", "report: {type: json, path: report.txt}") == []
-    assert [problem[2] for problem in told("data/check", "a: {type: json}, b: {type: json}")] == [
+    assert output_problems("data/check", "report: {type: json, path: report.json}") == []
+    assert output_problems("data/check", "report: {type: json, path: report.txt}") == []
+    assert [problem[2] for problem in output_problems("data/check", "a: {type: json}, b: {type: json}")] == [
         "`data/check` writes one output, and `Job` declares `b` beside `a`"
     ]
 
 
 def test_other_actions_declare_what_they_like() -> None:
-    assert told("shell", "A: {type: file, path: a.xlsx}, B: {type: file}") == []
+    assert output_problems("shell", "A: {type: file, path: a.xlsx}, B: {type: file}") == []
 
 
 def test_without_an_output_there_is_nothing_to_fill() -> None:
-    assert told(MERGE, "") == [(3, 3, "`data/merge` writes one output, but `Job` has none", "declare the output")]
+    assert output_problems(MERGE, "") == [(3, 3, "`data/merge` writes one output, but `Job` has none", "declare the output")]
 
 
 def test_a_workflow_file_that_composes_datasets_has_outputs_and_no_products() -> None:
@@ -64,7 +64,7 @@ def test_a_workflow_file_that_composes_datasets_has_outputs_and_no_products() ->
 
 def test_every_output_beyond_the_first_is_told() -> None:
     hint = "remove it, or make it in a step of its own"
-    found = told(MERGE, "Data: {type: dataset}, More: {type: dataset, path: a.xlsx}, Most: {type: dataset}")
+    found = output_problems(MERGE, "Data: {type: dataset}, More: {type: dataset, path: a.xlsx}, Most: {type: dataset}")
     assert [(line, message, of) for line, _, message, of in found] == [
         (6, "`data/merge` writes one output, and `Job` declares `More` beside `Data`", hint),
         (6, "`data/merge` writes one output, and `Job` declares `Most` beside `Data`", hint),

@@ -200,7 +200,7 @@ def test_after_much_new_the_records_are_those_of_the_index(
     monkeypatch.setattr(module, "MUCH", 6)
     records = reading(state).records
     assert isinstance(records.steps, IndexedSteps)
-    assert told(records) == told(folded(ONE))
+    assert facts_of(records) == facts_of(folded(ONE))
 
 
 @pytest.mark.parametrize("value", [2**64, [{"n": -(2**70)}]], ids=str)
@@ -257,7 +257,7 @@ def test_an_index_of_fewer_runs_that_comes_in_between_stands_for_its_own_runs_on
 
     write_run(state, 2, TWO)
     monkeypatch.setattr(module, "MUCH", 1)
-    assert told(Overtaken(state, no_blob, worth_indexing=1).records) == told(folded(ONE, TWO))
+    assert facts_of(Overtaken(state, no_blob, worth_indexing=1).records) == facts_of(folded(ONE, TWO))
 
 
 def at_depth(levels: int, call: Callable[[], Any]) -> Any:
@@ -283,7 +283,7 @@ def test_a_log_and_its_index_say_the_same_from_any_depth_of_the_stack(state: Wor
     assert [at_depth(levels, lambda: outputs(1)) == expected for levels in (0, 300, 500)] == [True] * 3
 
 
-def told(records: Records) -> object:
+def facts_of(records: Records) -> object:
     return dict(records.steps.items()), records.inputs, records.inputs_of, records.run, records.seq
 
 
@@ -302,7 +302,7 @@ def indexed(state: WorkflowState) -> WorkflowState:
 def test_the_index_says_what_the_log_says(indexed: WorkflowState) -> None:
     records = reading(indexed).records
     assert isinstance(records.steps, IndexedSteps)
-    assert told(records) == told(folded(ONE, TWO))
+    assert facts_of(records) == facts_of(folded(ONE, TWO))
 
 
 def test_an_index_that_fits_is_believed(indexed: WorkflowState) -> None:
@@ -358,7 +358,7 @@ def test_an_index_of_runs_that_are_gone_is_not_believed(indexed: WorkflowState) 
 @pytest.mark.parametrize("data", [b"", b"\x00", with_checksum(b"\xc1"), with_checksum(b"\x93\x01\x02\x03")])
 def test_an_index_that_is_none_is_not_believed(indexed: WorkflowState, data: bytes) -> None:
     (indexed.index_dir / "fold").write_bytes(data)
-    assert told(reading(indexed, 1 << 40).records) == told(folded(ONE, TWO))
+    assert facts_of(reading(indexed, 1 << 40).records) == facts_of(folded(ONE, TWO))
 
 
 def test_an_index_with_a_changed_byte_is_not_believed(indexed: WorkflowState) -> None:

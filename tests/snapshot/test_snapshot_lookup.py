@@ -40,7 +40,7 @@ def looked_up(lab: Lab, job: str = "J") -> LookedUp:
     return lab.opened().looked_up[job]
 
 
-def told(found: LookedUp) -> list[tuple[str, int | None, int | None, str]]:
+def problems_of(found: LookedUp) -> list[tuple[str, int | None, int | None, str]]:
     return [(problem.code, problem.line, problem.column, problem.message) for problem in found.problems]
 
 
@@ -96,7 +96,7 @@ def test_code_of_others_is_known_by_its_versions(
     lab = project(flow("uses: mine/shout, with: {text: x}"))
     decl = lab.opened().workflow.jobs["J"]
     found = look_up_action(decl, lab.root, Answering(version))  # type: ignore[arg-type]
-    assert told(found) == []
+    assert problems_of(found) == []
     assert found.facts is not None
     assert (found.facts.versions, found.facts.deterministic, found.facts.uncounted) == (versions, True, ("wait",))
 
@@ -154,7 +154,7 @@ def test_all_that_does_not_fit_is_told_at_its_place(
 ) -> None:
     lab = project(flow(job), {"actions/a.py": OWN, "extra.txt": "e"})
     found = looked_up(lab)
-    assert (told(found), found.facts) == (expected, None)
+    assert (problems_of(found), found.facts) == (expected, None)
 
 
 def test_what_jobs_share_is_looked_for_and_read_once(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,7 +255,7 @@ def test_patterns_mean_the_same_with_every_python(project: Make, pattern: str, f
     made = {"actions/a.py": OWN, "lib/x.txt": "1", "lib/deep/y.txt": "1"}
     lab = project(flow(f"uses: own, with: {{x: 1}}, code: ['{pattern}']"), made)
     found = looked_up(lab)
-    assert told(found) == []
+    assert problems_of(found) == []
     assert found.facts is not None
     assert sorted(found.facts.files) == ["actions/a.py", *files]
 

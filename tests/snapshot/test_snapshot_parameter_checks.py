@@ -45,7 +45,7 @@ def lab_of(project: Make, block: str, loop: str = "") -> Lab:
     return project(HEAD + job, {"a.txt": "a", "in.yaml": INPUTS})
 
 
-def told(opened: Project) -> list[tuple[str, str | None]]:
+def messages_and_hints(opened: Project) -> list[tuple[str, str | None]]:
     """Message and hint of all that does not fit, besides what is written wrongly."""
     first = opened.parameter_problems(opened.graph)
     assert opened.parameter_problems(opened.graph) == first
@@ -102,12 +102,12 @@ FROM_N = "the value comes from `Input:N` (its default, /workflow.yaml:3): correc
 def test_values_of_inputs_are_checked_and_corrected_where_they_come_from(
     project: Make, block: str, expected: list[tuple[str, str | None]]
 ) -> None:
-    assert told(lab_of(project, f"{URL}, {block}").opened()) == expected
+    assert messages_and_hints(lab_of(project, f"{URL}, {block}").opened()) == expected
 
 
 def test_every_parameter_is_told_and_a_missing_one_by_whoever_reads_the_block(project: Make) -> None:
     lab = lab_of(project, "url: 'a ${{ inputs.S }} ${{ inputs.N }} ${{ inputs.S }}', redirects: '${{ inputs.N }}'")
-    assert told(lab.opened()) == [
+    assert messages_and_hints(lab.opened()) == [
         (f"`redirects` is 99; {RANGE}", FROM_N),
         (
             f'`url` is "a x 99 x"; {HTTP}',
@@ -115,7 +115,9 @@ def test_every_parameter_is_told_and_a_missing_one_by_whoever_reads_the_block(pr
             "/workflow.yaml:3): correct it there, or `url`",
         ),
     ]
-    assert told(lab_of(project, "redirects: '${{ inputs.Few }}', unknown: '${{ inputs.N }}'").opened()) == []
+    assert (
+        messages_and_hints(lab_of(project, "redirects: '${{ inputs.Few }}', unknown: '${{ inputs.N }}'").opened()) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,7 +137,7 @@ def test_every_parameter_is_told_and_a_missing_one_by_whoever_reads_the_block(pr
 def test_a_mistake_of_many_instances_is_told_once_with_the_first_of_them(
     project: Make, loop: str, value: str, expected: tuple[int, str, str | None] | None
 ) -> None:
-    found = told(lab_of(project, f"{URL}, redirects: {of(value)}", f"for: [{loop}], ").opened())
+    found = messages_and_hints(lab_of(project, f"{URL}, redirects: {of(value)}", f"for: [{loop}], ").opened())
     if expected is None:
         assert found == []
     else:
@@ -146,7 +148,7 @@ def test_a_mistake_of_many_instances_is_told_once_with_the_first_of_them(
 
 def test_an_instance_counts_once_however_often_it_has_the_mistake(project: Make) -> None:
     lab = lab_of(project, f"{URL}, expect: [200, {of('i')}, {of('i + 1')}]", "for: [i], ")
-    assert told(lab.opened()) == [
+    assert messages_and_hints(lab.opened()) == [
         (
             "`expect[1]` is 0; it takes an integer ≥ 100 and ≤ 599 (in `Job:Z[0]`, and in 2 more instances)",
             "correct `expect[1]`",
@@ -166,7 +168,9 @@ def test_an_instance_counts_once_however_often_it_has_the_mistake(project: Make)
 )  # fmt: skip
 def test_what_is_bound_is_checked_by_its_type_if_there_is_one(project: Make, value: str, type_: str | None) -> None:
     expected = (f"`redirects` is bound to something of type `{type_}`; {RANGE}", "bind a value of that type")
-    assert told(lab_of(project, f"{URL}, redirects: {of(value)}").opened()) == ([] if type_ is None else [expected])
+    assert messages_and_hints(lab_of(project, f"{URL}, redirects: {of(value)}").opened()) == (
+        [] if type_ is None else [expected]
+    )
 
 
 def test_of_secrets_and_connections_nothing_is_known_wherever_they_stand(project: Make) -> None:
@@ -190,19 +194,19 @@ def test_of_secrets_and_connections_nothing_is_known_wherever_they_stand(project
 def test_many_mistakes_stand_in_one_order(project: Make) -> None:
     names = ["max_bytes", "method", "redirects", "result", "timeout", "url"]
     block = ", ".join(f"{name}: {of('inputs.Many')}" for name in reversed(names))
-    assert [message.split("`")[1] for message, _ in told(lab_of(project, block).opened())] == names
+    assert [message.split("`")[1] for message, _ in messages_and_hints(lab_of(project, block).opened())] == names
 
 
 def test_a_variable_of_the_environment_is_no_parameter(project: Make) -> None:
     block = f"{URL}, redirects: {of('inputs.Few')}, headers: {{A: {of('inputs.S')}}}"
     lab = lab_of(project, block, f"env: {{redirects: {of('inputs.S')}, headers: {of('inputs.S')}}}, ")
-    assert told(lab.opened()) == []
+    assert messages_and_hints(lab.opened()) == []
 
 
 def test_each_missing_part_of_a_record_is_told(project: Make) -> None:
-    found = told(lab_of(project, f"{URL}, poll: {of('inputs.Empty')}").opened())
+    found = messages_and_hints(lab_of(project, f"{URL}, poll: {of('inputs.Empty')}").opened())
     assert [message for message, _ in found] == ["`poll` needs `id`", "`poll` needs `url`", "`poll` needs `until`"]
-    written = told(lab_of(project, f"{URL}, poll: {{url: {of('inputs.Url')}, id: /id}}").opened())
+    written = messages_and_hints(lab_of(project, f"{URL}, poll: {{url: {of('inputs.Url')}, id: /id}}").opened())
     assert [(message, "comes from" in (hint or "")) for message, hint in written] == [("`poll` needs `until`", False)]
 
 
@@ -228,7 +232,7 @@ def test_what_is_no_value_of_an_input_is_corrected_in_the_job(
     project: Make, loop: str, block: str, expected: list[tuple[str, str | None]]
 ) -> None:
     """Or told with the job, where it is all written there."""
-    assert told(lab_of(project, f"{URL}, {block}", loop).opened()) == expected
+    assert messages_and_hints(lab_of(project, f"{URL}, {block}", loop).opened()) == expected
 
 
 @pytest.mark.parametrize(
@@ -245,7 +249,7 @@ def test_it_is_told_how_an_input_came_to_its_value(project: Make) -> None:
     lab = lab_of(project, f"{URL}, redirects: {of('inputs.N')}")
 
     def how(**given: Any) -> str:
-        ((_, hint),) = told(Project.open(lab.file, **given))
+        ((_, hint),) = messages_and_hints(Project.open(lab.file, **given))
         assert hint is not None
         return hint.partition("(")[2].partition(")")[0].replace(str(lab.root), "")
 
@@ -266,7 +270,7 @@ def test_of_an_import_it_is_not_told_where_the_value_comes_from(project: Make) -
     lab = lab_of(project, f"{URL}, redirects: {of('inputs.N')}")
     lab.write({"outer.yaml": "workflow: o\nimports: {Sub: {workflow: workflow.yaml}}\njobs: {}\n"})
     opened = Project.open(lab.root / "outer.yaml")
-    assert told(opened) == [(f"`redirects` is 99; {RANGE}", "correct `redirects:`")]
+    assert messages_and_hints(opened) == [(f"`redirects` is 99; {RANGE}", "correct `redirects:`")]
 
 
 @pytest.mark.parametrize(
@@ -294,10 +298,10 @@ def test_what_fitted_once_is_looked_at_again_when_anything_is_other(
     head = f"for: [{loop}], " if loop else ""
     lab = lab_of(project, f"{URL}, {good}", head)
     first = lab.opened()
-    assert told(first) == []
+    assert messages_and_hints(first) == []
     text = lab.read("workflow.yaml")
     for written, other_inputs, wrong in ((bad or good, [sets] if sets else [], 1), (good, [], 0)):
         lab.write({"workflow.yaml": text.replace(good, written)})
         opened = lab.opened(other_inputs)
         opened.inspector = first.inspector
-        assert len(told(opened)) == wrong
+        assert len(messages_and_hints(opened)) == wrong

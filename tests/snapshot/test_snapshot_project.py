@@ -32,14 +32,14 @@ def lab(project: Make) -> Lab:
     return project(FLOW, {"acts.py": CODE, "a.txt": "a"})
 
 
-def told(found: Any) -> list[tuple[str, str]]:
+def codes_and_messages(found: Any) -> list[tuple[str, str]]:
     return [(problem.code, problem.message) for problem in found]
 
 
 def refused(ask: Callable[[], object]) -> list[tuple[str, str]]:
     with pytest.raises(WhyrunError) as wrong:
         ask()
-    return told(wrong.value.diagnostics)
+    return codes_and_messages(wrong.value.diagnostics)
 
 
 # --- opening -----------------------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def test_what_is_no_workflow_file_is_refused(lab: Lab) -> None:
     assert Project.open(lab.root / "flow.json").workflow.name == "j", "JSON is YAML"
     plan = Project.open(lab.root / "plan.JSON", manifest="m.json")
     assert plan.manifest_file == Path("m.json")
-    assert [code for code, _ in told(plan.problems)] != []
+    assert [code for code, _ in codes_and_messages(plan.problems)] != []
 
 
 def test_a_store_is_shared_where_the_project_or_the_environment_says_so(
@@ -99,7 +99,7 @@ def test_settings_that_cannot_be_read_are_told_with_all_else(lab: Lab) -> None:
         ("INPUT_MISSING", "`Input:File`: there is no file `a.txt`"),
         ("WRONG_TYPE", "`store` is a URL or a folder: a string"),
     ]
-    assert sorted(told(lab.opened().problems)) == both
+    assert sorted(codes_and_messages(lab.opened().problems)) == both
     assert sorted(refused(lambda: lab.opened().config)) == both
 
 
@@ -148,7 +148,9 @@ def test_of_very_many_circles_some_are_told(project: Make) -> None:
         return f"  {name}: {{uses: shell, with: {with_}, outputs: {{O: {{type: text}}}}}}\n"
 
     circles = "".join(job(f"A{i}", f"B{i}") + job(f"B{i}", f"A{i}") for i in range(23))
-    assert [code for code, _ in told(project("workflow: w\njobs:\n" + circles).opened().problems)] == ["CYCLE"] * 20
+    assert [code for code, _ in codes_and_messages(project("workflow: w\njobs:\n" + circles).opened().problems)] == [
+        "CYCLE"
+    ] * 20
 
 
 def test_a_world_is_only_itself(lab: Lab) -> None:
@@ -182,7 +184,7 @@ def test_jobs_are_told_by_name(project: Make) -> None:
 
 def test_of_a_file_that_is_none_that_is_told_alone(project: Make) -> None:
     opened = project("workflow: [\n").opened()
-    found = told(opened.problems)
+    found = codes_and_messages(opened.problems)
     assert [code for code, _ in found] == ["YAML_SYNTAX"]
     assert refused(lambda: opened.workflow) == refused(lambda: opened.graph) == found
     assert opened.inputs == {}
@@ -192,7 +194,12 @@ def test_of_a_file_of_which_nothing_can_be_read_that_is_told_alone(lab: Lab) -> 
     lab.file.write_bytes(b"workflow: \xff\n")
     opened = lab.opened()
     found = [("YAML_SYNTAX", "the file is not UTF-8 text")]
-    assert told(opened.problems) == refused(lambda: opened.workflow) == refused(lambda: opened.graph) == found
+    assert (
+        codes_and_messages(opened.problems)
+        == refused(lambda: opened.workflow)
+        == refused(lambda: opened.graph)
+        == found
+    )
     assert opened.inputs == {}
 
 
@@ -206,7 +213,7 @@ def test_a_composition_of_another_shape_has_no_graph(project: Make) -> None:
           B: {uses: shell, with: {run: 'true', primary_dataset: "${{ inputs.Main }}"}, outputs: {O: {type: dataset}}}
         """
     lab = project(text, {"main.csv": "id\n1\n"})
-    found = told(lab.opened().problems)
+    found = codes_and_messages(lab.opened().problems)
     assert found
     assert refused(lambda: lab.opened().graph) == found
     plain = "workflow: p\njobs: {K: {uses: shell, with: {run: 'true'}}}\n"
@@ -216,16 +223,16 @@ def test_a_composition_of_another_shape_has_no_graph(project: Make) -> None:
     # A part has another shape than the whole: where something else is wrong, that is told alone.
     whole = lab.read("workflow.yaml")
     lab.write({"main.csv": None})
-    assert [code for code, _ in told(lab.opened().problems)] == ["INPUT_MISSING"]
+    assert [code for code, _ in codes_and_messages(lab.opened().problems)] == ["INPUT_MISSING"]
     lab.write({"main.csv": "id\n1\n", "workflow.yaml": whole + "nonsense: 1\n"})
-    assert [code for code, _ in told(lab.opened().problems)] == ["UNKNOWN_KEY"]
+    assert [code for code, _ in codes_and_messages(lab.opened().problems)] == ["UNKNOWN_KEY"]
     outputs = "outputs: {O: {type: text}}"
     circle = "".join(
         f"  {a}: {{uses: shell, with: {{run: 'true', x: '${{{{ jobs.{b}.outputs.O }}}}'}}, {outputs}}}\n"
         for a, b in ("CD", "DC")
     )
     lab.write({"workflow.yaml": whole + circle})
-    assert [code for code, _ in told(lab.opened().problems)] == ["CYCLE"]
+    assert [code for code, _ in codes_and_messages(lab.opened().problems)] == ["CYCLE"]
 
 
 def test_a_workflow_file_is_told_of_in_its_own_words(project: Make) -> None:
@@ -253,8 +260,8 @@ def test_datasets_are_looked_at_whatever_else_there_is(project: Make) -> None:
             outputs: {R: {type: json, leaves: {row: integer}}}
         """
     lab = project(text, {"main.csv": "id\n1\n"})
-    assert told(lab.opened().problems) == [("UNKNOWN_REFERENCE", "`C` computes no diagnostic `row`")]
-    assert refused(lab.snapshot) == told(lab.opened().problems)
+    assert codes_and_messages(lab.opened().problems) == [("UNKNOWN_REFERENCE", "`C` computes no diagnostic `row`")]
+    assert refused(lab.snapshot) == codes_and_messages(lab.opened().problems)
 
 
 @pytest.mark.parametrize(
@@ -278,7 +285,7 @@ def test_a_block_of_which_a_part_is_not_known_is_not_judged(
         """
     if "nonsense" in poll:
         text = text.replace("Gone: {type: json}, ", "")
-    assert told(project(text).opened().problems) == expected
+    assert codes_and_messages(project(text).opened().problems) == expected
 
 
 # --- code that changes -------------------------------------------------------------------------------------------
@@ -384,7 +391,7 @@ def test_what_does_not_fit_is_told_before_there_is_a_plan(project: Make) -> None
     )
     with pytest.raises(InvalidError) as wrong:
         lab.snapshot()
-    assert told(wrong.value.diagnostics) == [
+    assert codes_and_messages(wrong.value.diagnostics) == [
         ("INVALID_PARAMETER", "`redirects` is 99; it takes an integer ≥ 0 and ≤ 50"),
         ("INVALID_USES", "there is no action `none/b`"),
     ]
@@ -416,13 +423,17 @@ def test_an_action_is_asked_nothing_with_parameters_that_do_not_fit(project: Mak
           B: {uses: shell, with: {run: "true"}}
         """
     lab = project(text.replace("COUNT", count), {"actions/named.py": NAMED})
-    assert told(lab.opened().problems) == [("INVALID_PARAMETER", '`count` is "many"; it takes an integer')]
+    assert codes_and_messages(lab.opened().problems) == [
+        ("INVALID_PARAMETER", '`count` is "many"; it takes an integer')
+    ]
 
 
 def test_where_parameters_cannot_be_read_none_is_missing(project: Make) -> None:
     flow = "workflow: w\njobs: {A: {uses: named, with: 7, outputs: {O: {type: text}}}}\n"
     lab = project(flow, {"actions/named.py": NAMED})  # nor is it asked about paths without them
-    assert told(lab.opened().problems) == [("WRONG_TYPE", "`with` of job `A` is the number `7`, not a map")]
+    assert codes_and_messages(lab.opened().problems) == [
+        ("WRONG_TYPE", "`with` of job `A` is the number `7`, not a map")
+    ]
 
 
 def test_a_wrong_workflow_is_told_before_a_log_that_cannot_be_read(lab: Lab) -> None:

@@ -29,7 +29,7 @@ def project(folder: Path, flow: str, links: Mapping[str, str], files: tuple[str,
     return folder
 
 
-def told(folder: Path, file: str = "workflow.yaml", given: Mapping[str, Any] | None = None) -> list[str]:
+def problem_lines(folder: Path, file: str = "workflow.yaml", given: Mapping[str, Any] | None = None) -> list[str]:
     """With the state outside: a folder that is an input may hold the whole project."""
     problems = Project.open(folder / file, given=given, state=folder.parent / "../state").problems
     return [f"{p.code} {p.line} {p.message} ({p.hint})" for p in problems]
@@ -74,7 +74,7 @@ def test_code_is_met_by_each_of_its_names(tmp_path: Path, code: str, path: str, 
     folder = project(tmp_path, flow, {"lib": "src"}, ("src/x.py", "more/a.txt"))
     (folder / "more/lib").symlink_to("../lib")
     message = message.replace("REPLACED", "publishing there would replace it").replace("LIB", "through the link `lib`")
-    assert told(folder) == [f"DUPLICATE_OUTPUT_PATH 3 {message} ({HINT})"]
+    assert problem_lines(folder) == [f"DUPLICATE_OUTPUT_PATH 3 {message} ({HINT})"]
 
 
 def test_all_instances_and_sections_are_looked_at(tmp_path: Path) -> None:
@@ -85,11 +85,11 @@ def test_all_instances_and_sections_are_looked_at(tmp_path: Path) -> None:
         f"  C: {job('lib/${{ i }}/${{ i }}.py', 'for: [i],')}"
     )
     ending = "; publishing there would replace it (`lib/x.py` is `src/x.py`, through the link `lib`)"
-    assert told(project(tmp_path, flow.replace("lib/x.py", "lib/y.py"), {"lib": "src"}, ("src/x.py",))) == [
+    assert problem_lines(project(tmp_path, flow.replace("lib/x.py", "lib/y.py"), {"lib": "src"}, ("src/x.py",))) == [
         f"DUPLICATE_OUTPUT_PATH 4 `src/x.py` is code that `A` uses{ending} ({HINT})"
     ]
     (tmp_path / "workflow.yaml").write_text(flow.replace("lib/${{ i }}.py", "lib/${{ i }}.txt"))
-    assert told(tmp_path) == [f"DUPLICATE_OUTPUT_PATH 5 `src/x.py` is code that `A` uses{ending} ({HINT})"]
+    assert problem_lines(tmp_path) == [f"DUPLICATE_OUTPUT_PATH 5 `src/x.py` is code that `A` uses{ending} ({HINT})"]
 
 
 def test_a_workflow_that_is_opened_through_a_link_is_met_where_it_is(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_workflow_that_is_opened_through_a_link_is_met_where_it_is(tmp_path: P
     (folder / "flows/part.yaml").write_text("workflow: part\njobs:\n  I: {uses: shell, with: {run: x}}\n")
     (folder / "flows/deep/w.yaml").write_text(f"workflow: w\nimports:\n  P: {{workflow: ../part.yaml}}\njobs:\n{jobs}")
     ending = f", through the link `fl`; publishing there would replace it ({HINT})"
-    assert told(folder, "fl/w.yaml") == [
+    assert problem_lines(folder, "fl/w.yaml") == [
         f"DUPLICATE_OUTPUT_PATH 5 `flows/deep/w.yaml` is the file of this workflow{ending}",
         f"DUPLICATE_OUTPUT_PATH 6 `flows/part.yaml` is a file that this workflow imports{ending}",
         f"DUPLICATE_OUTPUT_PATH 7 `flows/deep/whyrun.toml` is the settings file of the project{ending}",
@@ -129,7 +129,7 @@ def test_two_names_of_one_file_are_one_path(tmp_path: Path, one: str, two: str, 
     folder = project(tmp_path, flow, {"lib": "src", "here": "."}, ("src/a", "more/a"))
     (folder / "more/l").symlink_to(folder / "src")
     message = message.replace("A and B", "`Artifact:A.O` and `Artifact:B.O`")
-    assert told(folder) == [f"DUPLICATE_OUTPUT_PATH 4 {message} (give each output a path of its own)"]
+    assert problem_lines(folder) == [f"DUPLICATE_OUTPUT_PATH 4 {message} (give each output a path of its own)"]
 
 
 def test_a_file_and_its_folder_are_found_through_links(tmp_path: Path) -> None:
@@ -141,21 +141,21 @@ def test_a_file_and_its_folder_are_found_through_links(tmp_path: Path) -> None:
             tmp_path / one, f"workflow: w\njobs:\n  A: {job(one)}  B: {job(two)}", {"lib": "src"}, ("src/a",)
         )
         message = message.replace("LIB", "through the link `lib`")
-        assert told(folder) == [f"DUPLICATE_OUTPUT_PATH {line} {message} (None)"]
+        assert problem_lines(folder) == [f"DUPLICATE_OUTPUT_PATH {line} {message} (None)"]
 
 
 def test_sections_of_one_file_are_told_apart_by_their_keys(tmp_path: Path) -> None:
     shared = "{uses: shell, with: {run: x}, outputs: {O: {type: json, append: true, path: PATH/s.json, KEY}}}"
     flow = f"workflow: w\njobs:\n  A: {shared.replace('PATH', 'src')}\n  B: {shared.replace('PATH', 'lib')}\n"
     folder = project(tmp_path, flow.replace("KEY", "key: k/e"), {"lib": "src"}, ("src/a",))
-    assert told(folder) == [
+    assert problem_lines(folder) == [
         "DUPLICATE_OUTPUT_PATH 4 `src/s.json` would have two sections `k/e`, of `Artifact:A.O` and of `Artifact:B.O` "
         "(`lib/s.json` is `src/s.json`, through the link `lib`) (give each a `key:` of its own)"
     ]
     (folder / "workflow.yaml").write_text(flow.replace(", KEY", ""))
-    assert told(folder) == []
+    assert problem_lines(folder) == []
     (folder / "workflow.yaml").write_text(flow.replace(", KEY", "").replace("append: true, ", "", 1))
-    assert told(folder) == [
+    assert problem_lines(folder) == [
         "DUPLICATE_OUTPUT_PATH 4 `src/s.json` would be written by both `Artifact:A.O` and `Artifact:B.O`, but not both "
         "set `append` (`lib/s.json` is `src/s.json`, through the link `lib`) (set `append: true` for every output that "
         "shares the file, or give them paths of their own)"
@@ -170,13 +170,13 @@ def test_outputs_through_links_that_meet_nothing_are_fine(tmp_path: Path) -> Non
         f"  C: {job('out/c.txt')}  D: {job('away/c.txt')}  E: {job('none/c.txt')}  F: {job('round/c.txt')}"
     )
     links = {"lib": "src", "out": "..", "away": "/", "none": "nowhere", "round": "round"}
-    assert told(project(tmp_path, flow, links, ("src/a",))) == []
+    assert problem_lines(project(tmp_path, flow, links, ("src/a",))) == []
 
 
 def test_what_leads_out_of_the_project_is_compared_with_nothing(tmp_path: Path) -> None:
     """`run` refuses it, with a word on the link."""
     flow = f"workflow: w\njobs:\n  A: {job('out/x')}  B: {job('away/x')}"
-    assert told(project(tmp_path, flow, {"out": "..", "away": ".."})) == []
+    assert problem_lines(project(tmp_path, flow, {"out": "..", "away": ".."})) == []
 
 
 # --- outputs and inputs -------------------------------------------------------------------------------------------
@@ -220,7 +220,9 @@ def test_an_output_on_top_of_an_input_or_in_one_is_refused(
     folder = project(tmp_path / "p", flow + f"  A: {job(path)}", links, ("src/in.txt", "more/a"))
     message = message if " CHANGE" in message else f"{message} CHANGE"
     message = message.replace(" CHANGE", "; publishing there would change it").replace("LIB", "through the link `lib`")
-    assert told(folder) == [f"DUPLICATE_OUTPUT_PATH 4 {message.replace('INPUT', 'an input of this workflow')} ({HINT})"]
+    assert problem_lines(folder) == [
+        f"DUPLICATE_OUTPUT_PATH 4 {message.replace('INPUT', 'an input of this workflow')} ({HINT})"
+    ]
 
 
 def test_an_input_by_another_name_of_the_project_is_met(tmp_path: Path) -> None:
@@ -232,19 +234,19 @@ def test_an_input_by_another_name_of_the_project_is_met(tmp_path: Path) -> None:
     told_of = (
         "DUPLICATE_OUTPUT_PATH 4 `src/in.txt` is an input of this workflow{}; publishing there would change it ({})"
     )
-    assert told(tmp_path / "p", given={"X": inside}) == [told_of.format("", HINT)]
-    assert told(tmp_path / "q", given={"X": inside}) == [told_of.format(f", given as `{inside}`", HINT)]
+    assert problem_lines(tmp_path / "p", given={"X": inside}) == [told_of.format("", HINT)]
+    assert problem_lines(tmp_path / "q", given={"X": inside}) == [told_of.format(f", given as `{inside}`", HINT)]
 
 
 def test_beside_an_input_all_is_fine(tmp_path: Path) -> None:
     flow = 'workflow: w\ninputs: {D: {type: directory, default: src}, F: {type: "file[]", default: "more/a*"}}\njobs:\n'
     jobs = "".join(f"  J{i}: {job(path)}" for i, path in enumerate(("more/b", "src2/x", "sr", "lib2/x", "x/src/y")))
-    assert told(project(tmp_path, flow + jobs, {"lib2": "other"}, ("src/in.txt", "more/a", "other/a"))) == []
+    assert problem_lines(project(tmp_path, flow + jobs, {"lib2": "other"}, ("src/in.txt", "more/a", "other/a"))) == []
 
 
 def test_what_is_not_given_lies_nowhere(tmp_path: Path) -> None:
     flow = "workflow: w\ninputs: {D: {type: directory, required: false}}\njobs:\n"
-    assert told(project(tmp_path, flow + f"  A: {job('out/x')}", {})) == []
+    assert problem_lines(project(tmp_path, flow + f"  A: {job('out/x')}", {})) == []
 
 
 def test_of_many_ways_to_one_input_the_last_by_name_is_told(tmp_path: Path) -> None:
@@ -252,13 +254,15 @@ def test_of_many_ways_to_one_input_the_last_by_name_is_told(tmp_path: Path) -> N
     given = ", ".join(f"{name}/in.txt" for name in links)
     flow = f'workflow: w\ninputs: {{X: {{type: "file[]", default: [{given}]}}}}\njobs:\n  A: {job("src/in.txt")}'
     told_of = "`src/in.txt` is an input of this workflow, through the link `lib8`; publishing there would change it"
-    assert told(project(tmp_path, flow, links, ("src/in.txt",))) == [f"DUPLICATE_OUTPUT_PATH 4 {told_of} ({HINT})"]
+    assert problem_lines(project(tmp_path, flow, links, ("src/in.txt",))) == [
+        f"DUPLICATE_OUTPUT_PATH 4 {told_of} ({HINT})"
+    ]
 
 
 def test_what_is_not_published_lies_in_no_input(tmp_path: Path) -> None:
     flow = IN.replace("TYPE", "directory").replace("GIVEN", ".")
     folder = project(tmp_path, flow + "  A: {uses: shell, with: {run: x}, outputs: {O: {type: text}}}\n", {})
-    assert told(folder) == []
+    assert problem_lines(folder) == []
 
 
 @pytest.mark.parametrize(("given", "link"), [(".", None), ("..", None), ("../all", "../all")])
@@ -274,7 +278,7 @@ def test_a_folder_that_holds_the_state_is_no_input(tmp_path: Path, given: str, l
         f"`Input:X`: the folder `{given}` holds `.whyrun`, the state, which every run changes",
         "name a folder in it, or keep the state elsewhere: `--state DIR`",
     )
-    assert told(folder) == told(folder, given={"X": "src"}) == []
+    assert problem_lines(folder) == problem_lines(folder, given={"X": "src"}) == []
 
 
 # --- looking ------------------------------------------------------------------------------------------------------
@@ -304,9 +308,9 @@ def test_one_linked_folder_among_many_is_found(tmp_path: Path) -> None:
         f"  A: {job('out/${{ i }}/x.txt', 'for: [i],')}  B: {job('other/x.txt')}"
     )
     folder = project(tmp_path, flow, {}, ("other/a", *(f"out/{i}/a" for i in range(39))))
-    assert told(folder) == []
+    assert problem_lines(folder) == []
     (folder / "out/39").symlink_to("../other")
-    assert told(folder) == [
+    assert problem_lines(folder) == [
         "DUPLICATE_OUTPUT_PATH 5 `other/x.txt` would be written by both `Artifact:A.O[39]` and `Artifact:B.O` "
         "(`out/39/x.txt` is `other/x.txt`, through the link `out/39`) (give each output a path of its own)"
     ]
@@ -314,7 +318,7 @@ def test_one_linked_folder_among_many_is_found(tmp_path: Path) -> None:
     (folder / "real/39").unlink()
     (folder / "out").symlink_to("real")
     (folder / "workflow.yaml").write_text(flow.replace("other/x", "real/3/x"))
-    assert told(folder) == [
+    assert problem_lines(folder) == [
         "DUPLICATE_OUTPUT_PATH 5 `real/3/x.txt` would be written by both `Artifact:A.O[3]` and `Artifact:B.O` "
         "(`out/3/x.txt` is `real/3/x.txt`, through the link `out`) (give each output a path of its own)"
     ]

@@ -14,7 +14,7 @@ from project_lab import Lab
 from whyrun.log.events import ArtifactAvailable
 
 
-def told(tales: Tales, *words: str) -> str:
+def report(tales: Tales, *words: str) -> str:
     answer = tales.verify(*words)
     assert (answer.code, answer.err) == (3, "")
     return without_counts(answer.out)
@@ -38,7 +38,7 @@ def bytes_lines(sha: str, found: str | None = None) -> list[str]:
 def test_an_artifact_with_other_bytes(tales: Tales) -> None:
     event = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")
     found = tales.spoil(event["sha256"])
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"{place(tales, 'r0001', event)}: the store has other bytes (artifact_available Artifact:Shout.Loud[7])",
         *bytes_lines(event["sha256"], found),
@@ -52,7 +52,7 @@ def test_a_missing_current_artifact(tales: Tales) -> None:
         f"{place(tales, 'r0001', event)}: its bytes are not in the store (artifact_available Artifact:Shout.Loud[7])",
         *bytes_lines(event["sha256"]),
     )
-    assert told(tales) == problems(tales, *gone)
+    assert report(tales) == problems(tales, *gone)
     assert tales.verify("r0004").code == 0  # another run has nothing to do with it
 
 
@@ -77,7 +77,7 @@ def test_a_lost_artifact_whose_published_file_has_its_bytes(tales: Tales) -> Non
         "takes them from there",
     )
     (tales.root / "out/all.txt").write_text("edited\n")
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"{place(tales, 'r0007', event)}: its bytes are not in the store (artifact_available Artifact:Join.All)",
         *bytes_lines(event["sha256"]),
@@ -130,7 +130,7 @@ def test_files_of_a_folder(tales: Tales) -> None:
     tales.blob(cover).unlink()
     found = tales.spoil(page)
     where = place(tales, "r0001", event)
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"{where}: the store has other bytes of `page.txt` in it (artifact_available Artifact:Pages.Book)",
         *bytes_lines(page, found),
@@ -142,7 +142,7 @@ def test_files_of_a_folder(tales: Tales) -> None:
 def test_a_section_is_checked_like_any_artifact(tales: Tales) -> None:
     event = tales.event("r0001", "artifact_available", "Artifact:Facts.About")
     found = tales.spoil(event["sha256"])
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"{place(tales, 'r0001', event)}: the store has other bytes (artifact_available Artifact:Facts.About)",
         *bytes_lines(event["sha256"], found),
@@ -157,7 +157,7 @@ def test_displaced_files_long_lists_and_snapshots_are_required(tales: Tales) -> 
     assert displaced["sha256"] == sha256(b"written by the user\n")
     for sha in (displaced["sha256"], list_, computed["snapshot_sha256"]):
         tales.blob(sha).unlink()
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"{place(tales, 'r0001', computed)}: the snapshot that the plan was made from is not in the store "
         "(plan_computed)",
@@ -174,7 +174,7 @@ def test_a_blob_that_is_not_a_file(tales: Tales) -> None:
     event = tales.event("r0001", "artifact_available", "Artifact:Shout.Loud[7]")
     tales.blob(event["sha256"]).unlink()
     os.mkfifo(tales.blob(event["sha256"]))
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"{place(tales, 'r0001', event)}: the store has other bytes (artifact_available Artifact:Shout.Loud[7])",
         *bytes_lines(event["sha256"], "(not a file)"),
@@ -186,7 +186,7 @@ def test_cfg_and_manifest(tales: Tales) -> None:
     manifest = tales.event("r0003", "manifest_materialized")
     (tales.runs / "r0001" / cfg["path"]).unlink()
     (tales.runs / "r0003/manifest.yaml").write_text("{}")
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"  .whyrun/tales/runs/r0001/{cfg['path']}: the file is missing",
         f"    expected  {cfg['sha256']}",
@@ -211,7 +211,7 @@ def test_the_plan(tales: Tales) -> None:
     plan = tales.runs / "r0007/plan.json"
     plan.write_bytes(plan.read_bytes() + b"\n")
     line = "the file is not the plan of line {} of the log says"
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         f"  .whyrun/tales/runs/r0001/plan.json: {line.format(computed['r0001']['seq'])}",
         f"    expected  {computed['r0001']['plan_sha256']}",
@@ -228,7 +228,7 @@ def test_the_status_must_match_the_events(tales: Tales) -> None:
     changed(tales.runs / "r0002/status.json", "ok", True)
     changed(tales.runs / "r0002/status.json", "steps_failed", 0)
     (tales.runs / "r0003/status.json").write_text("{fine}")
-    assert told(tales) == problems(
+    assert report(tales) == problems(
         tales,
         "  .whyrun/tales/runs/r0002/status.json: `ok`, `steps_failed` do not match the events",
         '    expected  {"ok":false,"steps_failed":1}',
@@ -264,7 +264,7 @@ def test_files_that_every_run_has(tales: Tales) -> None:
     note = "note: r0001 has no `status.json`: the next run completes its folder"
     assert (answer.code, answer.out.splitlines()[-1]) == (0, note)
     (tales.runs / "r0001/status.bak").rename(tales.runs / "r0001/status.json")
-    assert told(tales) == problems(tales, "  .whyrun/tales/runs/r0001/commands.jsonl: the file is missing")
+    assert report(tales) == problems(tales, "  .whyrun/tales/runs/r0001/commands.jsonl: the file is missing")
 
 
 def test_a_missing_store_gives_a_limited_list_and_a_count(tales: Tales) -> None:
@@ -286,11 +286,11 @@ def test_a_folder_in_place_of_a_log_is_a_problem(tales: Tales, name: str) -> Non
     place.unlink()
     place.mkdir()
     said = f"  .whyrun/tales/runs/r0001/{name}: it is not a file: move it away"
-    assert told(tales) == problems(tales, said)
+    assert report(tales) == problems(tales, said)
 
 
 def test_a_missing_workflow_file_in_source_is_reported(tales: Tales) -> None:
     (gone,) = (path for path in (tales.runs / "r0001" / "source").rglob("*") if path.is_file())
     gone.unlink()
     place = gone.relative_to(tales.runs.parent.parent.parent)
-    assert told(tales) == problems(tales, f"  {place}: the file is missing")
+    assert report(tales) == problems(tales, f"  {place}: the file is missing")

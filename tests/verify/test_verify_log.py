@@ -12,7 +12,7 @@ from whyrun.evidence.verify.report import MORE_AFTER_THE_END
 from whyrun.log.journal import FIRST_CHAIN
 
 
-def told(tales: Tales, *words: str) -> str:
+def report(tales: Tales, *words: str) -> str:
     answer = tales.verify(*words)
     assert (answer.code, answer.err) == (3, "")
     return without_counts(answer.out)
@@ -44,7 +44,7 @@ def test_a_changed_line_is_reported_once_with_its_number(tales: Tales) -> None:
         "found": link(line),
     }
     assert [{k: v for k, v in p.items() if k != "expected"} for p in answer.json["problems"]] == [told_once]
-    assert told(tales) == (
+    assert report(tales) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0001/events.jsonl:{at}: the line, or the one before it, was changed "
         "(`chain`) (step_complete Job:Join)\n"
@@ -57,7 +57,7 @@ def test_a_changed_line_is_reported_once_with_its_number(tales: Tales) -> None:
 def test_a_removed_line_is_a_gap(tales: Tales) -> None:
     tales.rewrite("r0003", lambda lines: [*lines[:3], *lines[4:]])
     event = json.loads(tales.lines("r0003")[3])
-    assert told(tales) == (
+    assert report(tales) == (
         "tales is damaged: 1 problem\n"
         "  .whyrun/tales/runs/r0003/events.jsonl:4: lines are lost, duplicated or moved: this one has an unexpected "
         f"`seq` ({about(event)})\n"
@@ -88,7 +88,7 @@ def test_a_line_appended_after_the_end(tales: Tales) -> None:
     last = len(tales.lines("r0007"))
     tales.rewrite("r0007", lambda lines: [*lines, lines[-2]])
     event = json.loads(tales.lines("r0007")[-1])
-    assert told(tales) == (
+    assert report(tales) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: the line follows `run_complete`, the last "
         f"event of a run ({about(event)})\n"
@@ -99,7 +99,7 @@ def test_a_line_appended_after_the_end(tales: Tales) -> None:
 def test_half_a_line_appended_after_the_end(tales: Tales) -> None:
     last = len(tales.lines("r0007"))
     tales.rewrite("r0007", lambda lines: [*lines, b'{"seq":'])
-    assert told(tales) == (
+    assert report(tales) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0007/events.jsonl:{last + 1}: 7 bytes follow the last line, after `run_complete`, "
         "which a kill cannot cause\n"
@@ -147,7 +147,7 @@ def test_events_after_the_end_have_no_hint_to_cut_them_off(tales: Tales) -> None
 
 def test_a_removed_run_is_named(tales: Tales) -> None:
     shutil.rmtree(tales.runs / "r0002")
-    assert told(tales) == (
+    assert report(tales) == (
         "tales is damaged: 1 problem\n"
         "  .whyrun/tales/runs/r0002: the run is missing, and was not pruned\n"
         f"last chain: {tales.chain()}\n"
@@ -201,7 +201,7 @@ def test_the_end_of_the_last_log_cut_off_beside_its_status(tales: Tales, says: s
     if says == "no status":
         (tales.runs / "r0007/status.json").write_text("{")
     left = len(tales.lines("r0007"))
-    assert told(tales) == (
+    assert report(tales) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0007/events.jsonl:{left}: the log has no `run_complete`, although `status.json`, which "
         "is written after it, exists: its end was cut off\n"
@@ -253,7 +253,7 @@ def test_torn_or_missing_synced_lines_of_a_killed_run_are_damage(killed: Tales, 
     told_so, line = f"the log has 2 lines, but {certain}: its end was cut off", 2
     if damage == "a byte 0":
         told_so, line = f"the line has a zero byte, but the log {certain}: its content is lost", 3
-    assert told(killed) == (
+    assert report(killed) == (
         "tales is damaged: 1 problem\n"
         f"  .whyrun/tales/runs/r0006/events.jsonl:{line}: {told_so}\n"
         f"last chain: {link(whole[1])}\n"
