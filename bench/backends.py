@@ -1,8 +1,8 @@
-"""What a place costs: `python bench/places.py [sandbox] [dask] [memory] [--repeats R]`.
+"""What a backend costs: `python bench/backends.py [sandbox] [dask] [memory] [--repeats R]`.
 
 The cost of a step is the slope between a small and a large number of steps, so that what a run pays once (a cluster to
 start, a bundle to pack) is not in it. Peers are measured in the same run, in turns. As a script within itself,
-`python bench/places.py submit FOLDER FEW MANY`, it is the plain Dask peer.
+`python bench/backends.py submit FOLDER FEW MANY`, it is the plain Dask peer.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def dask(folder: Path, repeats: int) -> list[dict[str, Any]]:
 def _submitted(folder: Path) -> float:
     project = folder / f"submit-{time.time_ns()}"
     trivial.project(project, 1)
-    words = [sys.executable, str(HERE / "places.py"), "submit", str(project), str(FEW_TASKS), str(MANY_TASKS)]
+    words = [sys.executable, str(HERE / "backends.py"), "submit", str(project), str(FEW_TASKS), str(MANY_TASKS)]
     return float(subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()[-1])
 
 
@@ -150,20 +150,20 @@ def _judged(benchmark: str, what: str, value: float, limit: float, unit: str) ->
     return {"benchmark": benchmark, "judged": what, "value": round(value, 3), "limit": limit, "unit": unit, "met": met}
 
 
-PLACES = {"sandbox": sandbox, "dask": dask, "memory": memory}
+BENCHMARKS = {"sandbox": sandbox, "dask": dask, "memory": memory}
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*PLACES, []], default=[])
+    parser.add_argument("names", nargs="*", choices=[*BENCHMARKS, []], default=[])
     parser.add_argument("--repeats", type=int, default=3)
     given = parser.parse_args()
-    folder = ROOT / f"places-{time.strftime('%Y%m%d-%H%M%S')}"
+    folder = ROOT / f"backends-{time.strftime('%Y%m%d-%H%M%S')}"
     folder.mkdir(parents=True)
     results: list[dict[str, Any]] = []
-    for name in given.names or PLACES:
+    for name in given.names or BENCHMARKS:
         say(name)
-        results += PLACES[name](folder, given.repeats)
+        results += BENCHMARKS[name](folder, given.repeats)
     (folder / "figures.json").write_text(json.dumps(results, indent=1) + "\n")
     return 0 if all(row["met"] for row in results) else 1
 
