@@ -15,7 +15,7 @@ from typing import Any
 
 from loopback.faults import Faults
 from loopback.server import Loopback
-from parity_lab import COMMAND, ENVIRONMENT, PLACES
+from parity_lab import BACKENDS, COMMAND, ENVIRONMENT
 
 from project_lab import PATIENCE, Lab, has_ended
 from whyrun.log import events as ev
@@ -32,8 +32,8 @@ EVERY_RUN = {
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """What is around a place: the variables and words by which it is found, and the server that plays E2B."""
+class Environment:
+    """What is around a backend: the variables and words by which it is found, and the server that plays E2B."""
 
     variables: dict[str, str]
     words: tuple[str, ...]
@@ -41,16 +41,16 @@ class Surroundings:
 
 
 @contextmanager
-def surrounded(place: str, folder: Path) -> Iterator[Surroundings]:
-    words = PLACES[place].words
-    if place == "e2b":
+def environment_of(backend: str, folder: Path) -> Iterator[Environment]:
+    words = BACKENDS[backend].words
+    if backend == "e2b":
         (folder / "e2b").mkdir()
         # Lines and characters are cut anywhere.
         with Loopback(folder / "e2b", Faults(chunk=8191)) as server:
-            yield Surroundings(server.environment(), words, server)
+            yield Environment(server.environment(), words, server)
         return
-    with PLACES[place].surroundings() as variables:
-        yield Surroundings(variables, words)
+    with BACKENDS[backend].environment() as variables:
+        yield Environment(variables, words)
 
 
 @dataclass
@@ -90,14 +90,14 @@ class Ended:
 class Running:
     """The command while it runs."""
 
-    def __init__(self, lab: PlaceLab, words: tuple[str, ...]) -> None:
+    def __init__(self, lab: BackendLab, words: tuple[str, ...]) -> None:
         self.lab = lab
         self._said = lab.root.parent / f"{lab.root.name}-{len(list(lab.root.parent.iterdir()))}.said"
         with open(self._said, "wb") as said:
             self.process = subprocess.Popen(
                 [*COMMAND, *words],
                 cwd=lab.root,
-                env={**ENVIRONMENT, **lab.surroundings.variables},
+                env={**ENVIRONMENT, **lab.environment.variables},
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -146,17 +146,17 @@ class Running:
         return self.peak
 
 
-class PlaceLab(Lab):
-    """A project folder; `run_there` runs it at its place."""
+class BackendLab(Lab):
+    """A project folder; `run_on_backend` runs it on its backend."""
 
-    def __init__(self, root: Path, place: str, surroundings: Surroundings) -> None:
+    def __init__(self, root: Path, backend: str, environment: Environment) -> None:
         super().__init__(root)
-        self.place, self.surroundings = place, surroundings
+        self.backend, self.environment = backend, environment
 
     def start(self, *words: str, command: str = "run") -> Running:
-        return Running(self, (command, *self.surroundings.words, *words))
+        return Running(self, (command, *self.environment.words, *words))
 
-    def run_there(self, *words: str, command: str = "run", code: int = 0) -> Ended:
+    def run_on_backend(self, *words: str, command: str = "run", code: int = 0) -> Ended:
         ended = self.start("--quiet", *words, command=command).ended()
         assert ended.code == code, ended.said
         return ended

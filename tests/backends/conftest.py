@@ -1,4 +1,4 @@
-"""What other folders of tests have made is used here: the places of `parity`, the server of `e2b`, the cluster of
+"""What other folders of tests have made is used here: the backends of `parity`, the server of `e2b`, the cluster of
 `cluster`."""
 
 from __future__ import annotations
@@ -13,33 +13,33 @@ import pytest
 TESTS = Path(__file__).parents[1]
 sys.path.extend(str(TESTS / folder) for folder in ("parity", "e2b", "cluster") if str(TESTS / folder) not in sys.path)
 
-from backends_lab import PlaceLab, surrounded  # noqa: E402
-from parity_lab import PLACES  # noqa: E402
+from backends_lab import BackendLab, environment_of  # noqa: E402
+from parity_lab import BACKENDS  # noqa: E402
 
 from project_lab import Files  # noqa: E402
 
 
-@pytest.fixture(params=list(PLACES))
-def place(request: pytest.FixtureRequest) -> str:
-    lacks = PLACES[request.param].lacks
+@pytest.fixture(params=list(BACKENDS))
+def backend(request: pytest.FixtureRequest) -> str:
+    lacks = BACKENDS[request.param].lacks
     if lacks is not None:
         pytest.skip(lacks)
     return str(request.param)
 
 
 @pytest.fixture
-def at_place(place: str, tmp_path: Path) -> Iterator[Callable[..., PlaceLab]]:
-    """`at_place(workflow, files)`: a project whose runs are at this place."""
+def on_backend(backend: str, tmp_path: Path) -> Iterator[Callable[..., BackendLab]]:
+    """`on_backend(workflow, files)`: a project whose runs use this backend."""
     made = 0
     with ExitStack() as stack:
-        surroundings = stack.enter_context(surrounded(place, tmp_path))
+        environment = stack.enter_context(environment_of(backend, tmp_path))
 
-        def make(workflow: str, files: Files | None = None) -> PlaceLab:
+        def make(workflow: str, files: Files | None = None) -> BackendLab:
             nonlocal made
             made += 1
             root = tmp_path / f"project{made}"
             root.mkdir()
-            lab = PlaceLab(root, place, surroundings)
+            lab = BackendLab(root, backend, environment)
             lab.write({"workflow.yaml": workflow, **(files or {})})
             return lab
 

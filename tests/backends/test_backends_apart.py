@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from backends_lab import EVERY_RUN, Ended, PlaceLab, run_files, surrounded
-from parity_lab import PLACES
+from backends_lab import EVERY_RUN, BackendLab, Ended, environment_of, run_files
+from parity_lab import BACKENDS
 
 from project_lab import ECHO, codes
 from whyrun.log import events as ev
 
-Make = Callable[..., PlaceLab]
+Make = Callable[..., BackendLab]
 
 # --- what a step leaves behind -----------------------------------------------------------------------------------
 
@@ -140,9 +140,9 @@ CLEAN = {
 }
 
 
-def test_what_one_step_leaves_is_not_seen_by_the_next(place: str, at_place: Make) -> None:
-    lab = at_place(UNTIDY, {"actions/untidy.py": UNTIDY_ACTION})
-    ended = lab.run_there("--jobs", "1")
+def test_what_one_step_leaves_is_not_seen_by_the_next(backend: str, on_backend: Make) -> None:
+    lab = on_backend(UNTIDY, {"actions/untidy.py": UNTIDY_ACTION})
+    ended = lab.run_on_backend("--jobs", "1")
     saw = [lab.content(f"Artifact:Untidy.Saw[{i}]") for i in range(3)]
     for one in saw:
         one["handlers"] = ["0" if "SIG_DFL" in name else name for name in one["handlers"]]
@@ -153,7 +153,7 @@ def test_what_one_step_leaves_is_not_seen_by_the_next(place: str, at_place: Make
     for event in ended.of(ev.Task):
         assert event.message == f"left by {event.step_id[-2]}"
     first, second, third = (ended.file(f"steps/Untidy%5B{i}%5D/stdout.log") for i in range(3))
-    if place != "sandbox":  # where every step has a process of its own
+    if backend != "sandbox":  # where every step has a process of its own
         assert first == second, "it was one worker, so there was something to be seen"
         assert second != third, "a thread was left in that one"
 
@@ -244,21 +244,21 @@ STEPS = ("Each%5B0%5D", "Each%5B1%5D", "Each%5B2%5D", "Make", "Swapped", "Take")
 
 @dataclass(frozen=True)
 class Through:
-    lab: PlaceLab
+    lab: BackendLab
     ended: Ended
 
 
-@pytest.fixture(scope="module", params=list(PLACES))
+@pytest.fixture(scope="module", params=list(BACKENDS))
 def through(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Through]:
-    lacks = PLACES[request.param].lacks
+    lacks = BACKENDS[request.param].lacks
     if lacks is not None:
         pytest.skip(lacks)
     folder = tmp_path_factory.mktemp("through")
-    with surrounded(request.param, folder) as surroundings:
+    with environment_of(request.param, folder) as environment:
         (folder / "project").mkdir()
-        lab = PlaceLab(folder / "project", request.param, surroundings)
+        lab = BackendLab(folder / "project", request.param, environment)
         lab.write({"workflow.yaml": THROUGH, **FILES})
-        yield Through(lab, lab.run_there())
+        yield Through(lab, lab.run_on_backend())
 
 
 def test_lesson_23_all_inputs_arrive_under_their_own_names(through: Through) -> None:
@@ -317,7 +317,7 @@ def test_a_run_folder_holds_the_files_of_the_table_and_no_other(through: Through
 
 
 def test_what_is_made_again_at_the_same_place_is_identical(through: Through) -> None:
-    again = through.lab.run_there(command="compare")
+    again = through.lab.run_on_backend(command="compare")
     assert {(e.artifact, e.status) for e in again.of(ev.Comparison)} == {
         *((f"Artifact:Each.Loud[{i}]", "IDENTICAL") for i in range(3)),
         *((f"Artifact:Make.{name}", "IDENTICAL") for name in ("Bytes", "Tree", "Facts", "Word", "Empty")),

@@ -8,12 +8,12 @@ import secrets
 import signal
 from collections.abc import Callable
 
-from backends_lab import EVERY_RUN, Ended, PlaceLab, named, run_files
+from backends_lab import EVERY_RUN, BackendLab, Ended, named, run_files
 
 from project_lab import codes, has_ended, wait_until
 from whyrun.log import events as ev
 
-Make = Callable[..., PlaceLab]
+Make = Callable[..., BackendLab]
 
 # --- steps that end badly, by themselves -------------------------------------------------------------------------
 
@@ -110,9 +110,9 @@ def unmarked(traceback: str) -> str:
     return "".join(line for line in traceback.splitlines(keepends=True) if line.strip(" ~^\n"))
 
 
-def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Make) -> None:
-    lab = at_place(BADLY, {"bad.py": BADLY_CODE})
-    ended = lab.run_there("--jobs", "2", code=1)
+def test_steps_that_end_badly_leave_the_whole_evidence(backend: str, on_backend: Make) -> None:
+    lab = on_backend(BADLY, {"bad.py": BADLY_CODE})
+    ended = lab.run_on_backend("--jobs", "2", code=1)
     assert sorted(ended.failures) == [
         ("Job:Dies", "FAILED", "WorkerDied", False),
         ("Job:Dies", "FAILED", "WorkerDied", True),
@@ -160,7 +160,7 @@ def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Mak
     status = ended.status
     assert {name: value for name, value in status.items() if name not in ("started", "ended", "error")} == {
         "ok": False, "state": "failed", "exit_code": 1, "steps_total": 7, "steps_completed": 2, "steps_failed": 4,
-        "steps_skipped": 0, "steps_blocked": 1, "steps_interrupted": 0, "backend": place,
+        "steps_skipped": 0, "steps_blocked": 1, "steps_interrupted": 0, "backend": backend,
     }  # fmt: skip
     assert sorted(p.name for p in (lab.root / "out").iterdir()) == ["word.txt"], "what is half done is not published"
     assert lab.left_over() == []
@@ -173,11 +173,11 @@ def test_steps_that_end_badly_leave_the_whole_evidence(place: str, at_place: Mak
     }
 
 
-def test_lesson_20_a_place_that_is_not_ready_begins_no_step(place: str, at_place: Make) -> None:
+def test_lesson_20_a_backend_that_is_not_ready_begins_no_step(backend: str, on_backend: Make) -> None:
     """After a failed `prepare` the remaining steps ran and the run reported success."""
-    lab = at_place(BADLY, {"bad.py": BADLY_CODE, "whyrun.toml": 'prepare = "echo not today >&2; exit 3"\n'})
+    lab = on_backend(BADLY, {"bad.py": BADLY_CODE, "whyrun.toml": 'prepare = "echo not today >&2; exit 3"\n'})
     before = codes(lab.plan())
-    ended = lab.run_there(code=1)
+    ended = lab.run_on_backend(code=1)
     assert {type(e) for e in ended.events} == {ev.RunStart, ev.PlanComputed, ev.ManifestMaterialized, ev.RunComplete}
     error = "PrepareFailed: `echo not today >&2; exit 3` ended with exit status 3\nnot today"
     assert (ended.status["ok"], ended.status["state"], ended.status["error"]) == (False, "failed", error)
@@ -230,14 +230,14 @@ WAITING_CODE = """
 """
 
 
-def waiting(at_place: Make, deaf: bool = False, retries: bool = True) -> tuple[PlaceLab, str]:
+def waiting(on_backend: Make, deaf: bool = False, retries: bool = True) -> tuple[BackendLab, str]:
     mark = f"w{secrets.token_hex(5)}-"
     text = WAITING if retries else WAITING.replace("        retries: 3\n", "")
     code = WAITING_CODE.replace("MARK", mark).replace("DEAF", str(deaf))
-    return at_place(text, {"waiting.py": code}), mark
+    return on_backend(text, {"waiting.py": code}), mark
 
 
-def check_interrupted(lab: PlaceLab, mark: str, ended: Ended, place: str) -> None:
+def check_interrupted(lab: BackendLab, mark: str, ended: Ended, backend: str) -> None:
     assert ended.code == 130, ended.said
     both = {"Job:Wait[0]", "Job:Wait[1]"}
     failures = {(e.step_id, e.status, bool(e.will_retry)) for e in ended.of(ev.StepFailed)}
@@ -247,7 +247,7 @@ def check_interrupted(lab: PlaceLab, mark: str, ended: Ended, place: str) -> Non
     assert ended.of(ev.StepBlocked) == []
     assert {name: value for name, value in ended.status.items() if name not in ("started", "ended", "error")} == {
         "ok": False, "state": "interrupted", "exit_code": 130, "steps_total": 4, "steps_completed": 1,
-        "steps_failed": 0, "steps_skipped": 0, "steps_blocked": 0, "steps_interrupted": 2, "backend": place,
+        "steps_failed": 0, "steps_skipped": 0, "steps_blocked": 0, "steps_interrupted": 2, "backend": backend,
     }  # fmt: skip
     assert run_files(ended.folder) == {
         *EVERY_RUN,
@@ -267,17 +267,17 @@ def check_interrupted(lab: PlaceLab, mark: str, ended: Ended, place: str) -> Non
     }
 
 
-def test_ctrl_c_ends_what_runs_and_the_evidence_is_complete(place: str, at_place: Make) -> None:
-    lab, mark = waiting(at_place)
+def test_ctrl_c_ends_what_runs_and_the_evidence_is_complete(backend: str, on_backend: Make) -> None:
+    lab, mark = waiting(on_backend)
     running = lab.start("--jobs", "2")
     running.wait_for_task("0 waits")
     running.wait_for_task("1 waits")
     running.signal(signal.SIGINT)
-    check_interrupted(lab, mark, running.ended(), place)
+    check_interrupted(lab, mark, running.ended(), backend)
 
 
-def test_a_second_ctrl_c_waits_for_nobody(place: str, at_place: Make) -> None:
-    lab, mark = waiting(at_place, deaf=True)
+def test_a_second_ctrl_c_waits_for_nobody(backend: str, on_backend: Make) -> None:
+    lab, mark = waiting(on_backend, deaf=True)
     running = lab.start("--jobs", "2")
     running.wait_for_task("0 waits")
     running.wait_for_task("1 waits")
@@ -285,11 +285,11 @@ def test_a_second_ctrl_c_waits_for_nobody(place: str, at_place: Make) -> None:
     running.wait_for_task("0 was asked")
     running.wait_for_task("1 was asked")
     running.signal(signal.SIGINT)
-    check_interrupted(lab, mark, running.ended(), place)
+    check_interrupted(lab, mark, running.ended(), backend)
 
 
-def test_fail_fast_ends_what_runs_elsewhere(place: str, at_place: Make) -> None:
-    lab, mark = waiting(at_place, retries=False)
+def test_fail_fast_ends_what_runs_elsewhere(backend: str, on_backend: Make) -> None:
+    lab, mark = waiting(on_backend, retries=False)
     running = lab.start("--jobs", "2", "--fail-fast")
     running.wait_for_task("0 waits")
     running.wait_for_task("1 waits")

@@ -8,13 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from backends_lab import EVERY_RUN, PlaceLab, named, run_files
+from backends_lab import EVERY_RUN, BackendLab, named, run_files
 
 from project_lab import wait_until
 from whyrun.log import events as ev
 from whyrun.log.journal import read_events
 
-Make = Callable[..., PlaceLab]
+Make = Callable[..., BackendLab]
 
 WORKFLOW = """
     workflow: killed
@@ -44,12 +44,12 @@ CODE = """
 """
 
 
-@pytest.mark.parametrize("place", ["local", "dask"])
+@pytest.mark.parametrize("backend", ["local", "dask"])
 def test_what_steps_left_when_their_host_was_killed_is_kept_by_the_next_run(
-    place: str, at_place: Make, tmp_path: Path
+    backend: str, on_backend: Make, tmp_path: Path
 ) -> None:
     mark = f"w{secrets.token_hex(6)}"
-    lab = at_place(WORKFLOW, {"waiting.py": CODE.replace("MARK", mark).replace("GO", str(tmp_path / "go"))})
+    lab = on_backend(WORKFLOW, {"waiting.py": CODE.replace("MARK", mark).replace("GO", str(tmp_path / "go"))})
     running = lab.start("--jobs", "2")
     running.wait_for_task("0 waits")
     running.wait_for_task("1 waits")
@@ -58,7 +58,7 @@ def test_what_steps_left_when_their_host_was_killed_is_kept_by_the_next_run(
     assert killed.code == -signal.SIGKILL
     wait_until(lambda: named(mark) == [])
     (tmp_path / "go").touch()
-    second = lab.run_there("--jobs", "2")
+    second = lab.run_on_backend("--jobs", "2")
     assert second.completed == ["Job:Wait[0]", "Job:Wait[1]"]
     steps = ("Wait%5B0%5D", "Wait%5B1%5D")
     kept = ("stdout.log", "stderr.log", "scratch/work/partial")

@@ -15,10 +15,20 @@ from pathlib import Path
 from subprocess import Popen
 
 import pytest
-from backends_lab import EVERY_RUN, PlaceLab, Surroundings, children, named, parents, program, run_files, surrounded
+from backends_lab import (
+    EVERY_RUN,
+    BackendLab,
+    Environment,
+    children,
+    environment_of,
+    named,
+    parents,
+    program,
+    run_files,
+)
 from cluster_lab import Cluster
 from loopback.server import Loopback
-from parity_lab import PLACES
+from parity_lab import BACKENDS
 
 from project_lab import PATIENCE, wait_until
 from whyrun.log import events as ev
@@ -59,7 +69,7 @@ WAITING_CODE = """
 class Scene:
     """What there is to be lost."""
 
-    lab: PlaceLab
+    lab: BackendLab
     worker: int  # the process that executes the step
     server: Loopback | None
     cluster: Cluster | None
@@ -127,7 +137,7 @@ def stop_scheduler(scene: Scene) -> None:
 
 @dataclass(frozen=True)
 class Loss:
-    place: str
+    backend: str
     lose: Callable[[Scene], None]
     reason: str  # how it begins
     place_stands: bool = False  # and with it what the step had written
@@ -153,16 +163,16 @@ LOSSES: dict[str, Loss] = {
 
 
 @contextmanager
-def around(loss: Loss, folder: Path) -> Iterator[tuple[Surroundings, Cluster | None, Popen[bytes] | None]]:
+def around(loss: Loss, folder: Path) -> Iterator[tuple[Environment, Cluster | None, Popen[bytes] | None]]:
     if not loss.own_cluster:
-        with surrounded(loss.place, folder) as surroundings:
-            yield surroundings, None, None
+        with environment_of(loss.backend, folder) as environment:
+            yield environment, None, None
         return
     cluster = Cluster(folder / "cluster")
     try:
         dask_worker = cluster.add_worker()
-        words = (*PLACES["dask"].words, "--dask-address", cluster.address)
-        yield Surroundings({}, words), cluster, dask_worker
+        words = (*BACKENDS["dask"].words, "--dask-address", cluster.address)
+        yield Environment({}, words), cluster, dask_worker
     finally:
         cluster.close()
 
@@ -171,18 +181,18 @@ def around(loss: Loss, folder: Path) -> Iterator[tuple[Surroundings, Cluster | N
 def test_lesson_27_what_is_gone_is_noticed_at_once(kind: str, tmp_path: Path) -> None:
     """A dead worker noticed only at the full timeout."""
     loss = LOSSES[kind]
-    lacks = PLACES[loss.place].lacks
+    lacks = BACKENDS[loss.backend].lacks
     if lacks is not None:
         pytest.skip(lacks)
     mark = f"w{secrets.token_hex(6)}"
-    with around(loss, tmp_path) as (surroundings, cluster, dask_worker):
+    with around(loss, tmp_path) as (environment, cluster, dask_worker):
         (tmp_path / "project").mkdir()
-        lab = PlaceLab(tmp_path / "project", loss.place, surroundings)
+        lab = BackendLab(tmp_path / "project", loss.backend, environment)
         lab.write({"workflow.yaml": WAITING, "waiting.py": WAITING_CODE.replace("MARK", mark)})
         running = lab.start("--jobs", "1")
         running.wait_for_task("it waits")
         (worker,) = named(mark)
-        scene = Scene(lab, worker, surroundings.server, cluster, dask_worker)
+        scene = Scene(lab, worker, environment.server, cluster, dask_worker)
         lost = time.time()
         loss.lose(scene)
         if loss.lose is end_server:  # which lets go of its connections last
@@ -215,7 +225,7 @@ def test_lesson_27_what_is_gone_is_noticed_at_once(kind: str, tmp_path: Path) ->
     status = {name: value for name, value in ended.status.items() if name not in ("started", "ended")}
     assert status == {
         "ok": False, "state": "failed", "exit_code": 1, "steps_total": 3, "steps_completed": 1, "steps_failed": 1,
-        "steps_skipped": 0, "steps_blocked": 1, "steps_interrupted": 0, "backend": loss.place,
+        "steps_skipped": 0, "steps_blocked": 1, "steps_interrupted": 0, "backend": loss.backend,
         "error": f"Job:Wait: WorkerDied: {violation.reason}",
     }  # fmt: skip
     assert lab.left_over() == []

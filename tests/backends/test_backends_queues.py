@@ -8,11 +8,11 @@ import secrets
 import signal
 from collections.abc import Callable
 
-from backends_lab import PlaceLab, named
+from backends_lab import BackendLab, named
 
 from whyrun.log import events as ev
 
-Make = Callable[..., PlaceLab]
+Make = Callable[..., BackendLab]
 
 WORKFLOW = """
     workflow: queue
@@ -45,9 +45,9 @@ CODE = """
 """
 
 
-def test_what_waits_behind_a_long_step_goes_to_whoever_is_free(place: str, at_place: Make) -> None:
+def test_what_waits_behind_a_long_step_goes_to_whoever_is_free(backend: str, on_backend: Make) -> None:
     mark = f"w{secrets.token_hex(6)}"
-    lab = at_place(WORKFLOW, {"queue_work.py": CODE.replace("MARK", mark)})
+    lab = on_backend(WORKFLOW, {"queue_work.py": CODE.replace("MARK", mark)})
     running = lab.start("--quiet", "--jobs", "2")
     running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_complete"][38:], "all but one")
     running.wait_for(lambda: named(mark), "the long one to run")
@@ -82,9 +82,9 @@ LONG = """
 """
 
 
-def test_what_waits_while_its_code_is_edited_is_not_begun(place: str, at_place: Make) -> None:
+def test_what_waits_while_its_code_is_edited_is_not_begun(backend: str, on_backend: Make) -> None:
     mark = f"w{secrets.token_hex(6)}"
-    lab = at_place(EDITED, {"long_work.py": LONG.replace("MARK", mark)})
+    lab = on_backend(EDITED, {"long_work.py": LONG.replace("MARK", mark)})
     running = lab.start("--quiet", "--jobs", "1")
     running.wait_for(lambda: named(mark), "the first to run")
     running.wait_for(lambda: [e for e in lab.log() if e["event"] == "step_start"], "that to be heard")
@@ -119,17 +119,17 @@ UNTIL_TOLD = """
 """
 
 
-def test_what_runs_elsewhere_while_its_code_is_edited_counts(place: str, at_place: Make) -> None:
+def test_what_runs_elsewhere_while_its_code_is_edited_counts(backend: str, on_backend: Make) -> None:
     """It has a copy of what was planned with. A local worker reads the file itself, and nobody knows when."""
     mark = f"w{secrets.token_hex(6)}"
-    lab = at_place(EDITED.replace("count: 3", "count: 1"), {"long_work.py": UNTIL_TOLD.replace("MARK", mark)})
+    lab = on_backend(EDITED.replace("count: 3", "count: 1"), {"long_work.py": UNTIL_TOLD.replace("MARK", mark)})
     running = lab.start("--quiet", "--jobs", "1")
     running.wait_for(lambda: named(mark), "it to run")
     lab.edit("long_work.py", "planned", "edited")
     (waiting,) = named(mark)
     os.kill(waiting, signal.SIGUSR1)
     ended = running.ended()
-    if place == "local":
+    if backend == "local":
         assert (ended.code, ended.failures) == (1, [("Job:Long[0]", "FAILED", "InputChangedDuringRun", False)])
         return
     assert (ended.code, ended.completed) == (0, ["Job:Long[0]"]), ended.said

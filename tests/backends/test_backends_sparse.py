@@ -80,15 +80,15 @@ CODE = f"""
 """
 
 
-@pytest.mark.parametrize("place", ["local", "dask"])
+@pytest.mark.parametrize("backend", ["local", "dask"])
 @pytest.mark.parametrize("secretly", [True, False])
 def test_a_log_of_a_terabyte_that_is_empty_takes_no_room(
-    place: str, secretly: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    backend: str, secretly: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TOKEN", SECRET)
     workflow = WORKFLOW if secretly else WORKFLOW.replace("secrets: [TOKEN]", "").replace("${{ secrets.TOKEN }}", "***")
     lab = Lab(tmp_path / "project").write({"workflow.yaml": workflow, "work.py": CODE})
-    ran = lab.run(backend=DaskBackend() if place == "dask" else None)
+    ran = lab.run(backend=DaskBackend() if backend == "dask" else None)
     assert (ran.exit_code, ran.failed) == (1, {"Job:Sparse": ("FAILED", "ValueError")})
     assert ran.folder is not None
     log = ran.folder / "steps" / "Sparse" / "stdout.log"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 
-from backends_lab import Ended, PlaceLab
+from backends_lab import BackendLab, Ended
 
 from whyrun.log import events as ev
 
-Make = Callable[..., PlaceLab]
+Make = Callable[..., BackendLab]
 
 WORKFLOW = """
     workflow: much
@@ -105,14 +105,14 @@ def digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def check_printed(lab: PlaceLab, ended: Ended) -> None:
+def check_printed(lab: BackendLab, ended: Ended) -> None:
     printed = "".join(f"{n:08d} " + "größer·" * 125 + "\n" for n in range(50000)).encode()
     assert len(printed) > 50_000_000
     assert digest(ended.file("steps/Print/stdout.log")) == digest(printed) == lab.content("Artifact:Print.Digest")
     assert ended.file("steps/Print/stderr.log").decode() == "".join(f"{n} lines\n" for n in range(0, 50000, 1000))
 
 
-def check_endless(lab: PlaceLab, ended: Ended) -> None:
+def check_endless(lab: BackendLab, ended: Ended) -> None:
     endless = b"".join((b"%06d" % n) * 10923 for n in range(320))
     assert len(endless) > 20_000_000
     assert digest(ended.file("steps/Endless/stdout.log")) == digest(endless) == lab.content("Artifact:Endless.Digest")
@@ -141,9 +141,9 @@ def check_traceback(ended: Ended) -> None:
     assert failed.traceback.startswith("Traceback (most recent call last):\n")
 
 
-def test_lesson_26_much_is_kept_whole_and_in_order_and_the_host_stays_small(place: str, at_place: Make) -> None:
+def test_lesson_26_much_is_kept_whole_and_in_order_and_the_host_stays_small(backend: str, on_backend: Make) -> None:
     """Events lost because stdout chunks were not reassembled to lines."""
-    lab = at_place(WORKFLOW, {"much.py": CODE})
+    lab = on_backend(WORKFLOW, {"much.py": CODE})
     running = lab.start("--quiet", "--jobs", "2")
     running.wait_for(lambda: any(event["event"] == "step_complete" for event in lab.log()), "the first step's end")
     before = running.look()
@@ -157,5 +157,5 @@ def test_lesson_26_much_is_kept_whole_and_in_order_and_the_host_stays_small(plac
     assert ended.completed == [f"Job:{name}" for name in ("Bytes", "Code", "Endless", "Print", "Small", "Tasks")]
     assert [e.seq for e in ended.events] == list(range(1, len(ended.events) + 1))
     grown = ended.peak - before
-    print(f"{place}: the host had {before >> 20} MB when the first step had ended, and {grown >> 20} MB more at most")
+    print(f"{backend}: the host had {before >> 20} MB when the first step had ended, and {grown >> 20} MB more at most")
     assert grown < GROWTH

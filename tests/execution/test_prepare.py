@@ -35,12 +35,12 @@ WORK = """
     def second(text):
         return {"text": text + "!"}
 """
-PLACES: dict[str, Callable[[], Backend]] = {"local": LocalBackend, "process": process_backend}
+BACKENDS: dict[str, Callable[[], Backend]] = {"local": LocalBackend, "process": process_backend}
 
 
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest) -> Callable[[], Backend]:
-    return PLACES[request.param]
+@pytest.fixture(params=BACKENDS)
+def make_backend(request: pytest.FixtureRequest) -> Callable[[], Backend]:
+    return BACKENDS[request.param]
 
 
 @pytest.fixture
@@ -48,23 +48,23 @@ def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path).write({"workflow.yaml": WORKFLOW, "work.py": WORK})
 
 
-def test_prepare_runs_once_before_the_first_step(lab: Lab, place: Callable[[], Backend]) -> None:
+def test_prepare_runs_once_before_the_first_step(lab: Lab, make_backend: Callable[[], Backend]) -> None:
     lab.write({"whyrun.toml": 'prepare = "printf once >> ready.txt"\n'})
-    ran = lab.succeed(backend=place(), jobs=2)
+    ran = lab.succeed(backend=make_backend(), jobs=2)
     assert lab.content("Artifact:Second.text") == "once!"
     assert ran.executed == ["Job:First", "Job:Second"]
     assert ran.status()["error"] is None
     # With nothing to do, nothing is prepared.
-    assert lab.run(backend=place()).result.run is None
+    assert lab.run(backend=make_backend()).result.run is None
     assert lab.read("ready.txt") == "once"
 
 
 def test_lesson_20_after_a_failed_prepare_no_step_runs_and_the_run_says_so(
-    lab: Lab, place: Callable[[], Backend]
+    lab: Lab, make_backend: Callable[[], Backend]
 ) -> None:
     lab.write({"whyrun.toml": 'prepare = "echo no licence >&2; exit 3"\n'})
     before = codes(lab.plan())
-    ran = lab.run(backend=place())
+    ran = lab.run(backend=make_backend())
     assert (ran.exit_code, ran.result.state, ran.starts) == (1, "failed", [])
     assert ran.result.counts.not_started == 2
     error = "PrepareFailed: `echo no licence >&2; exit 3` ended with exit status 3\nno licence"
@@ -85,7 +85,7 @@ def test_lesson_20_after_a_failed_prepare_no_step_runs_and_the_run_says_so(
     # All that was to be done is still to be done, for the same reasons.
     assert codes(lab.plan()) == before
     lab.write({"whyrun.toml": 'prepare = "printf ready > ready.txt"\n'})
-    assert lab.succeed(backend=place()).executed == ["Job:First", "Job:Second"]
+    assert lab.succeed(backend=make_backend()).executed == ["Job:First", "Job:Second"]
 
 
 def test_an_invalid_prepare_command_is_refused(lab: Lab) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from worker_lab import PLACES, Lab
+from worker_lab import BACKENDS, Lab
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.execution.protocol.messages import (
@@ -25,9 +25,9 @@ from whyrun.execution.protocol.messages import (
 from whyrun.execution.worker.materialize import AFTER
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=BACKENDS)
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
-    made = Lab(tmp_path, place=request.param)
+    made = Lab(tmp_path, backend=request.param)
     yield made
     made.backend.close()
 
@@ -180,7 +180,7 @@ def test_a_step_that_writes_into_a_stored_input_fails_and_the_blob_does_not_stay
     bound: dict[str, Any] = {"with_": {"x": {"$input": "x"}}, "inputs": {"x": spec}}
     said = f"`{spec.id}` was written to while the step ran; nobody may write into stored bytes; run again"
     assert lab.failure(lab.call("m:f", **bound)) == ("InputChangedDuringRun", said)
-    if lab.place == "local":
+    if lab.backend_name == "local":
         assert not lab.store.has(spec.sha256)
         return
     # Elsewhere it was a copy that was spoilt: the next step gets another.

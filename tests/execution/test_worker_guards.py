@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from worker_lab import PLACES, Lab
+from worker_lab import BACKENDS, Lab
 
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.execution.protocol.messages import MetricReported, StepBegan, StepFinished, StepLost, TaskReported
@@ -23,9 +23,9 @@ TOKEN: dict[str, Any] = {"secrets": ["TOKEN"], "with_": {"token": {"$secret": "T
 BITS = "a remembered value cannot be kept: it holds a whole number of more than 63 bits (give it as a text)"
 
 
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=BACKENDS)
 def lab(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Lab]:
-    made = Lab(tmp_path, place=request.param)
+    made = Lab(tmp_path, backend=request.param)
     yield made
     made.backend.close()
 
@@ -156,7 +156,7 @@ def test_outputs_that_nobody_holds_are_moved_not_copied(lab: Lab) -> None:
     word = lab.one(lab.call("m:f", {"o": "file", "inode": "integer"}))
     found = {output.key: output for output in word.outputs}
     moved = Path(lab.store.path(found["o"].sha256)).stat().st_ino == found["inode"].value
-    assert moved == (lab.place == "local")  # from elsewhere it must be brought
+    assert moved == (lab.backend_name == "local")  # from elsewhere it must be brought
 
 
 @pytest.mark.parametrize("more", [{}, {"env": {"X": "1"}}])

@@ -33,13 +33,14 @@ from whyrun.execution.protocol.messages import (
 from whyrun.ids import file_name
 
 Spec = InputSpec | list[InputSpec]
-PLACES = ("local", "process")  # on the host's own folders, and at a site of its own: the same worker, the same answers
+# On the host's own folders, and at a site of its own: the same worker, the same answers.
+BACKENDS = ("local", "process")
 PATIENCE = 300.0  # seconds after which a test gives up on what must come, on any machine
 
 
 class Lab:
-    def __init__(self, root: Path, workers: int = 1, place: str = "local") -> None:
-        self.place = place
+    def __init__(self, root: Path, workers: int = 1, backend: str = "local") -> None:
+        self.backend_name = backend
         self.project = root / "project"
         self.run_dir = self.project / ".whyrun" / "w" / "runs" / "r0001"
         (self.run_dir / "cfg").mkdir(parents=True)
@@ -52,7 +53,7 @@ class Lab:
             workers=workers,
         )
         self.store = Store(self.session.store)
-        self.backend: Backend = LocalBackend() if place == "local" else process_backend()
+        self.backend: Backend = LocalBackend() if backend == "local" else process_backend()
         self.backend.open(self.session)
         self.heard: list[Message] = []
 

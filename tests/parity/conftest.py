@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from parity_lab import PLACES, Talks, ten_steps
+from parity_lab import BACKENDS, Talks, ten_steps
 
 from project_lab import Lab
 
@@ -27,17 +27,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, int], 
     runs = root / "ten-steps"
     runs.mkdir(exist_ok=True)
 
-    def make(place: str, ending: str, number: int) -> Path:
-        lacks = PLACES[place].lacks
+    def make(backend: str, ending: str, number: int) -> Path:
+        lacks = BACKENDS[backend].lacks
         if lacks is not None:
             pytest.skip(lacks)
-        name = f"{place}-{ending}-{number}"
+        name = f"{backend}-{ending}-{number}"
         with (runs / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             whole = runs / f"{name}.made"  # holds the path, and is there when all is
             if not whole.exists():
                 folder = Path(tempfile.mkdtemp(dir=runs)) / name
-                whole.write_text(str(ten_steps(folder, place, ending)))
+                whole.write_text(str(ten_steps(folder, backend, ending)))
             return Path(whole.read_text())
 
     return make

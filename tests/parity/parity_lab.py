@@ -1,6 +1,6 @@
 """Runs that are compared. Each is really made, in a project folder and state of its own; none is derived from another.
 
-`PLACES` is the list of backends whose evidence has to be the same; a new one is a line there.
+`BACKENDS` is the list of backends whose evidence has to be the same; a new one is a line there.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
 ENVIRONMENT = {k: v for k, v in os.environ.items() if k not in ("WHYRUN_STATE", "NO_COLOR", "FORCE_COLOR")}
 
 
-# --- places ------------------------------------------------------------------------------------------------------
+# --- backends ----------------------------------------------------------------------------------------------------
 
 
-Surroundings = AbstractContextManager[dict[str, str]]
+Environment = AbstractContextManager[dict[str, str]]
 
 
-def no_surroundings() -> Surroundings:
+def no_environment() -> Environment:
     return nullcontext({})
 
 
@@ -56,12 +56,12 @@ def loopback_e2b() -> Iterator[dict[str, str]]:
 
 
 @dataclass(frozen=True)
-class Place:
+class BackendSetup:
     """A backend: the words that ask for it; what has to be there around it (a server, for one), as a context manager
-    that gives the variables by which it is found; and the command or module without which there is no such place."""
+    that gives the variables by which it is found; and the command or module without which there is no such backend."""
 
     words: tuple[str, ...]
-    surroundings: Callable[[], Surroundings] = no_surroundings
+    environment: Callable[[], Environment] = no_environment
     command: str | None = None
     module: str | None = None
 
@@ -74,11 +74,11 @@ class Place:
         return None
 
 
-PLACES: dict[str, Place] = {
-    "local": Place(("--backend", "local")),
-    "sandbox": Place(("--backend", "sandbox"), command="bwrap"),
-    "e2b": Place(("--backend", "e2b"), loopback_e2b, module="e2b"),
-    "dask": Place(("--backend", "dask"), module="distributed"),
+BACKENDS: dict[str, BackendSetup] = {
+    "local": BackendSetup(("--backend", "local")),
+    "sandbox": BackendSetup(("--backend", "sandbox"), command="bwrap"),
+    "e2b": BackendSetup(("--backend", "e2b"), loopback_e2b, module="e2b"),
+    "dask": BackendSetup(("--backend", "dask"), module="distributed"),
 }
 
 
@@ -100,12 +100,12 @@ ENDINGS: dict[str, Ending] = {
 }
 
 
-def ten_steps(folder: Path, place: str, ending: str) -> Path:
-    """Run the ten steps at a place, from an empty state; the run's folder."""
+def ten_steps(folder: Path, backend: str, ending: str) -> Path:
+    """Run the ten steps on a backend, from an empty state; the run's folder."""
     shutil.copytree(TEN_STEPS, folder, ignore=shutil.ignore_patterns("__pycache__"))
     (folder / "whyrun.toml").write_text(ENDINGS[ending].settings)
-    with PLACES[place].surroundings() as variables:
-        done = run(folder, "run", "--quiet", *PLACES[place].words, *ENDINGS[ending].words, env=variables)
+    with BACKENDS[backend].environment() as variables:
+        done = run(folder, "run", "--quiet", *BACKENDS[backend].words, *ENDINGS[ending].words, env=variables)
     assert done.returncode == ENDINGS[ending].exit_code, done.stdout + done.stderr
     (made,) = (folder / ".whyrun" / "ten-steps" / "runs").iterdir()
     return made
@@ -157,9 +157,9 @@ def _only(old: Any, new: Any) -> str:
     return "-" if new is ABSENT and old is not ABSENT else "+" if old is ABSENT and new is not ABSENT else ""
 
 
-# --- a small project that does as the place around it says -------------------------------------------------------
+# --- a small project that does as the folder around it says ------------------------------------------------------
 
-# `mood.json` is declared nowhere: it stands for whatever is other in another place, and no plan knows of it.
+# `mood.json` is declared nowhere: it stands for whatever is other on another backend, and no plan knows of it.
 TALK = """
     workflow: talk
     inputs: {Name: {type: string, default: ann}}

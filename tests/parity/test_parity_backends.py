@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from parity_lab import ENDINGS, PLACES, pairs, parity
+from parity_lab import BACKENDS, ENDINGS, pairs, parity
 
 from whyrun.log import events as ev
 from whyrun.log.journal import read_events
@@ -16,24 +16,24 @@ Made = Callable[[str, str, int], Path]
 
 
 @pytest.mark.parametrize("ending", list(ENDINGS))
-@pytest.mark.parametrize("places", list(pairs(list(PLACES))), ids="-".join)
-def test_two_places_leave_the_same_evidence(made: Made, places: tuple[str, str], ending: str) -> None:
-    old = made(places[0], ending, 1)
-    new = made(places[1], ending, 2 if places[0] == places[1] else 1)
+@pytest.mark.parametrize("backends", list(pairs(list(BACKENDS))), ids="-".join)
+def test_two_backends_leave_the_same_evidence(made: Made, backends: tuple[str, str], ending: str) -> None:
+    old = made(backends[0], ending, 1)
+    new = made(backends[1], ending, 2 if backends[0] == backends[1] else 1)
     found = parity(old, new)
     assert [difference.to_json() for difference in found.differences] == []
     assert found.equal
     # What steps print is not judged; these steps print the same everywhere.
     assert [note.to_json() for note in found.not_judged] == []
-    assert (found.measured[0]["backend"], found.measured[1]["backend"]) == places
+    assert (found.measured[0]["backend"], found.measured[1]["backend"]) == backends
 
 
 # Equal runs say little if nothing happened in them: what has to be in the evidence is asserted on its own.
 
 
-@pytest.mark.parametrize("place", list(PLACES))
-def test_success_has_ten_steps_and_all_that_they_leave(made: Made, place: str) -> None:
-    folder = made(place, "success", 1)
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_success_has_ten_steps_and_all_that_they_leave(made: Made, backend: str) -> None:
+    folder = made(backend, "success", 1)
     events = list(read_events(folder / "events.jsonl"))
     assert sorted(e.step_id for e in events if isinstance(e, ev.StepComplete)) == [
         "Job:Check", "Job:Clean", "Job:Count", "Job:Lines", "Job:LongTale", "Job:Merge",
@@ -52,9 +52,9 @@ def test_success_has_ten_steps_and_all_that_they_leave(made: Made, place: str) -
     assert (project / "out/notes.json").read_text().count('"by"') == 1
 
 
-@pytest.mark.parametrize("place", list(PLACES))
-def test_a_failure_is_told_twice_with_its_cause(made: Made, place: str) -> None:
-    folder = made(place, "failure", 1)
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_a_failure_is_told_twice_with_its_cause(made: Made, backend: str) -> None:
+    folder = made(backend, "failure", 1)
     events = list(read_events(folder / "events.jsonl"))
     failures = [e for e in events if isinstance(e, ev.StepFailed)]
     assert [(e.step_id, e.error_type, e.error, e.will_retry) for e in failures] == [
@@ -67,18 +67,18 @@ def test_a_failure_is_told_twice_with_its_cause(made: Made, place: str) -> None:
     assert (folder / "steps/Risky/scratch/work/half.txt").read_text() == "half of it\n"
 
 
-@pytest.mark.parametrize("place", list(PLACES))
-def test_a_time_limit_ends_one_step_and_blocks_one(made: Made, place: str) -> None:
-    events = list(read_events(made(place, "time-out", 1) / "events.jsonl"))
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_a_time_limit_ends_one_step_and_blocks_one(made: Made, backend: str) -> None:
+    events = list(read_events(made(backend, "time-out", 1) / "events.jsonl"))
     failures = [(e.step_id, e.status, e.error) for e in events if isinstance(e, ev.StepFailed)]
     assert failures == [("Job:Wait", "TIMED_OUT", "timeout: 3s")]
     assert {e.step_id: e.because for e in events if isinstance(e, ev.StepBlocked)} == {"Job:Late": ["Job:Wait"]}
     assert sum(isinstance(e, ev.StepComplete) for e in events) == 10
 
 
-@pytest.mark.parametrize("place", list(PLACES))
-def test_a_dead_worker_is_told_with_its_last_words(made: Made, place: str) -> None:
-    folder = made(place, "death", 1)
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_a_dead_worker_is_told_with_its_last_words(made: Made, backend: str) -> None:
+    folder = made(backend, "death", 1)
     events = list(read_events(folder / "events.jsonl"))
     failures = [(e.step_id, e.error_type, e.error, e.will_retry) for e in events if isinstance(e, ev.StepFailed)]
     died = ("Job:Risky", "WorkerDied", "the worker was killed by SIGKILL")
@@ -93,9 +93,9 @@ def test_a_dead_worker_is_told_with_its_last_words(made: Made, place: str) -> No
     assert (folder / "steps/Risky/stderr.log").read_text() == "about to die\n" * 2
 
 
-@pytest.mark.parametrize("place", list(PLACES))
-def test_a_place_that_is_not_ready_begins_no_step(made: Made, place: str) -> None:
-    folder = made(place, "prepare", 1)
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_a_backend_that_is_not_ready_begins_no_step(made: Made, backend: str) -> None:
+    folder = made(backend, "prepare", 1)
     events = list(read_events(folder / "events.jsonl"))
     assert {type(e) for e in events} == {
         ev.RunStart, ev.InputRecorded, ev.PlanComputed, ev.ManifestMaterialized, ev.RunComplete,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from parity_lab import PLACES, Talks, parity_of, run
+from parity_lab import BACKENDS, Talks, parity_of, run
 
 import whyrun
 from whyrun.log import events as ev
@@ -35,19 +35,19 @@ def test_lesson_25_one_module_executes_steps_and_no_backend_does() -> None:
     backends = {name: found for name, found in all_imports.items() if name.startswith("execution/backends/")}
     assert len(backends) > 10
     # `editable` finds the package itself and the project's modules for a process that a backend starts.
-    places = "whyrun.actions.code.editable"
+    editable = "whyrun.actions.code.editable"
     reaching = {
-        name: [module for module in found if module.startswith("whyrun.actions.") and not module.startswith(places)]
+        name: [module for module in found if module.startswith("whyrun.actions.") and not module.startswith(editable)]
         for name, found in backends.items()
     }
     assert {name: found for name, found in reaching.items() if found} == {}
 
 
-@pytest.mark.parametrize("place", list(PLACES))
-def test_lesson_40_each_side_is_a_run_of_its_own_place(made: Callable[[str, str, int], Path], place: str) -> None:
+@pytest.mark.parametrize("backend", list(BACKENDS))
+def test_lesson_40_each_side_is_a_run_on_its_own_backend(made: Callable[[str, str, int], Path], backend: str) -> None:
     """Parity tests that set `remote = local`."""
     starts = {}
-    for other in dict.fromkeys((place, "local")):
+    for other in dict.fromkeys((backend, "local")):
         first = next(iter(read_events(made(other, "success", 1) / "events.jsonl")))
         assert isinstance(first, ev.RunStart)
         assert first.backend == other
