@@ -28,6 +28,7 @@ from whyrun.execution.backends.dask.slurm import check_slurm
 from whyrun.execution.backends.dask.tasks import (
     DaskWorkers,
     SentStep,
+    SentSteps,
     Task,
     can_share_task,
     cluster_resources,
@@ -35,17 +36,14 @@ from whyrun.execution.backends.dask.tasks import (
 )
 from whyrun.execution.backends.dask.watch import Watch
 from whyrun.execution.backends.remote.remote_worker import RemoteJob
-from whyrun.execution.protocol.framing import decode_message
-from whyrun.execution.protocol.messages import ExecStep, Message, Pong, Prepared, StepBegan, StepFinished, StepLost
+from whyrun.execution.protocol.messages import ExecStep, Message, StepFinished
 from whyrun.execution.worker.context import StepCancelled
-from whyrun.execution.worker.outbox import UNNUMBERED
 
 AHEAD = 2  # tasks for each thread of the cluster: one runs, one waits at the worker
 SHORT = 0.02  # seconds: shorter steps share a task
 TOGETHER = 16  # steps in one task, at most
 LONG = 0.5  # seconds after which steps that wait behind another may go to an idle worker
 POLL = 0.1  # seconds between two checks whether the run was stopped
-LATE = 60.0  # seconds that a message may arrive after the end of its step
 
 
 def dask_backend(dask_address: str | None = None) -> DaskBackend:
@@ -62,19 +60,12 @@ class DaskBackend:
         self._start = check_slurm() if address == SLURM else START
         self._address = address
         self._queue: deque[RemoteJob] = deque()
-        self._sent: dict[str, SentStep] = {}
-        self._ready: list[Message] = []
-        self._numbered = 0
-        self._tasks = 0  # unfinished tasks of the cluster
-        self._done: list[Task] = []  # ended tasks whose results must be fetched
-        self._over: dict[str, list[str]] = {}  # worker → steps that ended before the other steps of their task
-        self._spread_at = 0.0  # when `_spread` last looked for steps that wait behind others
-        self._stopping = False
-        self._mean: float | None = None  # recent duration of a step
-        self._early: list[tuple[float, SentStep, dict[str, Any]]] = []  # results that arrived before all messages
-        self._lock = threading.RLock()
-        self.at_work: set[str] = set()
+        self._sent = SentSteps()
         self._workers = DaskWorkers()
+        self.at_work: set[str] = set()
+        self._spread_at = 0.0  # when `_spread` last looked for steps that wait behind others
+        self._mean: float | None = None  # recent duration of a step
+        self._stopping = False
         self._gone: str | None = None  # why the cluster is lost
 
     # --- opening and closing ------------------------------------------------------------------------------------
@@ -131,7 +122,7 @@ class DaskBackend:
             self._report_unsent(self._queue.popleft(), self._gone)
         if self._workers.any_may_end():
             return
-        while self._queue and (free := max(1, self._cluster.threads) * self._ahead() - self._tasks) > 0:
+        while self._queue and (free := max(1, self._cluster.threads) * self._ahead() - self._sent.tasks) > 0:
             # No more than the share of each thread, so that few steps are spread over all workers.
             together = min(self._together(), -(-len(self._queue) // free))
             jobs = [self._queue.popleft()]
@@ -147,13 +138,9 @@ class DaskBackend:
             self._send(jobs, payloads, wanted)
 
     def _send(self, jobs: list[RemoteJob], payloads: list[dict[str, Any]], wanted: dict[str, float]) -> None:
-        with self._lock:  # a message of the step may arrive before `submit` returns
-            self._numbered += 1
-            sent = [SentStep(job, self._numbered) for job in jobs]
-            self._sent.update((one.job.command.step_id, one) for one in sent)
-            self._tasks += 1
+        sent = self._sent.add(jobs)
         try:
-            future = self._cluster.submit(self._numbered, payloads, wanted)
+            future = self._cluster.submit(sent[0].number, payloads, wanted)
         except ClusterLost as lost:
             self.cluster_lost(f"the Dask scheduler is gone: {lost}")
             return
@@ -165,17 +152,14 @@ class DaskBackend:
         self._stopping = True
         taken_back = [job.command for job in self._queue]
         self._queue.clear()
-        steps = [step for step, sent in self._sent.items() if sent.worker is None]
+        steps = self._sent.not_begun()
         if steps and self._gone is None:
             try:
                 answers = self._cluster.send_order("withdraw", steps)
             except ClusterLost:  # the watching thread will report it
                 return taken_back
             begun = {step for answer in answers.values() for step in answer or ()}
-            with self._lock:
-                for step in steps:
-                    if step not in begun and step in self._sent and self._sent[step].worker is None:
-                        taken_back.append(self._sent.pop(step).job.command)
+            taken_back += self._sent.take_back(step for step in steps if step not in begun)
         return taken_back
 
     def unqueue(self, steps: Set[str]) -> list[ExecStep]:
@@ -207,14 +191,12 @@ class DaskBackend:
     def messages(self, timeout: float) -> Sequence[Message]:
         self._spread()
         self._dispatch()
-        if not self._ready and not self._done and not self._over:
+        if not self._sent.has_news():
             self._wakeup.wait(timeout)
         self._wakeup.clear()
-        self._collect_over()
-        self._collect()
-        with self._lock:
-            ready, self._ready = self._ready, []
-        return ready
+        self._collect_steps()
+        self._collect_tasks()
+        return self._sent.take_messages()
 
     def wakeup_fd(self) -> int | None:
         return self._wakeup.fileno()
@@ -223,37 +205,9 @@ class DaskBackend:
         """Called in the client's thread: messages of running steps."""
         report = event[1]
         self.at_work.add(report["worker"])
-        with self._lock:
-            for line in bytes(report["lines"]).split(b"\n"):
-                if line.startswith(b'{"wants"'):
-                    step = msgspec.json.decode(line)["wants"]
-                    if self._is_from(step, report["task"]):
-                        self._sent[step].worker = report["worker"]
-                        threading.Thread(target=self._give_secrets, args=(step,), daemon=True).start()
-                elif line.startswith(b'{"ended"'):
-                    ended = [step for step in msgspec.json.decode(line)["ended"] if self._is_from(step, report["task"])]
-                    self._over.setdefault(report["worker"], []).extend(ended)
-                else:
-                    self._take(line, report["task"], report["worker"])
+        for step in self._sent.receive(bytes(report["lines"]), report["task"], report["worker"]):
+            threading.Thread(target=self._give_secrets, args=(step,), daemon=True).start()
         self._wakeup.wake()
-
-    def _is_from(self, step: str, task: int) -> bool:
-        """Whether this task has the step now. A worker that was given up may still send messages of it."""
-        return step in self._sent and self._sent[step].number == task
-
-    def _take(self, line: bytes, task: int, worker: str | None) -> None:
-        message = decode_message(line)
-        if isinstance(message, Pong | Prepared) or not self._is_from(message.step_id, task):
-            return
-        sent = self._sent[message.step_id]
-        sent.worker = worker or sent.worker
-        if isinstance(message, StepBegan):
-            sent.began = time.monotonic()
-        if message.n == UNNUMBERED and worker is not None:
-            self._ready.append(message)
-        elif message.n == sent.expected:
-            sent.expected += 1
-            self._ready.append(message)
 
     def _give_secrets(self, step: str) -> None:
         sent = self._sent.get(step)
@@ -261,15 +215,12 @@ class DaskBackend:
             self._order(step, "secrets", step, sent.job.secrets)
 
     def _ended(self, task: Task) -> None:
-        with self._lock:
-            self._done.append(task)
+        self._sent.add_ended_task(task)
         self._wakeup.wake()
 
-    def _collect(self) -> None:
+    def _collect_tasks(self) -> None:
         self._check_early()
-        with self._lock:
-            done = [task for task in self._done if not task.over]
-            self._done = []
+        done = self._sent.take_ended_tasks()
         if not done or self._gone is not None:
             return
         try:
@@ -281,23 +232,20 @@ class DaskBackend:
             result = results[task.future.key] if task.future.key in results else self._result(task)
             if isinstance(result, str):
                 self._task_lost(task, result)
-            elif self._release(task):
+            elif self._sent.release(task):
                 for sent in task.steps:
                     self._end(sent, result.get(sent.job.command.step_id))
 
     def _check_early(self) -> None:
-        early, self._early = self._early, []
-        for deadline, sent, result in early:
+        for deadline, sent, result in self._sent.take_early_ends():
             if time.monotonic() < deadline:
                 self._end(sent, {**result, "said": b""})
-            elif self._sent.pop(sent.job.command.step_id, None) is sent:
+            elif self._sent.remove(sent):
                 self._report_lost(sent, f"its message {sent.expected} did not arrive")
 
-    def _collect_over(self) -> None:
+    def _collect_steps(self) -> None:
         """Fetch results of ended steps from their workers, instead of waiting for a long step of the same task."""
-        with self._lock:
-            over, self._over = self._over, {}
-        for worker, steps in over.items():
+        for worker, steps in self._sent.take_ended_steps().items():
             for step, result in (self._ask(worker, "results", steps) or {}).items():
                 sent = self._sent.get(step)
                 if sent is not None:
@@ -306,20 +254,14 @@ class DaskBackend:
     def _spread(self) -> None:
         """Take back steps that wait behind a long one, if other workers are idle."""
         now = time.monotonic()
-        idle = not self._queue and self._tasks < self._cluster.threads
+        idle = not self._queue and self._sent.tasks < self._cluster.threads
         if not idle or self._stopping or now < self._spread_at + LONG:
             return
         self._spread_at = now
-        waiting: dict[str, list[str]] = {}
-        with self._lock:
-            for sent in self._sent.values():
-                if sent.worker is not None and sent.task is not None and sent.began < now - LONG:
-                    behind = [one.job.command.step_id for one in sent.task.steps if one.worker is None]
-                    if behind:
-                        waiting[sent.worker] = behind
-        for worker, steps in waiting.items():
+        for worker, steps in self._sent.behind_others(began_before=now - LONG).items():
             for step in self._ask(worker, "give_back", steps) or ():
-                self._requeue(step)
+                if (sent := self._sent.pop(step)) is not None:
+                    self._queue.append(sent.job)
 
     def _ask(self, worker: str, name: str, *arguments: Any) -> Any:
         """Ask the agent on a worker. Returns None if it does not answer; the watching thread reports that."""
@@ -328,39 +270,24 @@ class DaskBackend:
                 return self._cluster.send_order(name, *arguments, workers=[worker]).get(worker)
         return None
 
-    def _requeue(self, step: str) -> None:
-        with self._lock:
-            sent = self._sent.pop(step, None)
-        if sent is not None:
-            self._queue.append(sent.job)
-
     def _end(self, sent: SentStep, result: dict[str, Any] | None) -> None:
-        step = sent.job.command.step_id
-        with self._lock:
-            if self._sent.get(step) is not sent:
-                return  # taken back, given up, or ended before
-            if result is None and not self._stopping:  # the worker gave it back, but that message was lost
-                self._requeue(step)
+        if result is None:  # the worker gave it back, but that message was lost
+            if not self._sent.remove(sent):
                 return
-            for line in result["said"].split(b"\n") if result is not None and result["said"] else ():
-                self._take(line, sent.number, None)
-            if result is None:
-                del self._sent[step]
+            if self._stopping:
                 self._report_lost(sent, "the step was ended before it began")
-                return
-            end = decode_message(result["end"])
-            assert isinstance(end, StepFinished | StepLost)
-            if end.n > sent.expected:  # earlier messages have not arrived yet
-                self._early.append((time.monotonic() + LATE, sent, result))
-                return
-            del self._sent[step]
-            cancelled = isinstance(end, StepFinished) and end.error_type == StepCancelled.__name__
-            if cancelled and sent.worker is not None and not sent.host_signalled:
-                self._workers.note_possible_end(sent.worker)
+            else:
+                self._queue.append(sent.job)
+            return
+        end = self._sent.end(sent, result)
+        if end is None:
+            return
+        cancelled = isinstance(end, StepFinished) and end.error_type == StepCancelled.__name__
+        if cancelled and sent.worker is not None and not sent.host_signalled:
+            self._workers.note_possible_end(sent.worker)
         self._mean = end.duration if self._mean is None else self._mean + 0.2 * (end.duration - self._mean)
-        message = fetch_results(end, result, self._session, self._store, partial(self._ask, sent.worker or ""))
-        with self._lock:
-            self._ready.append(message)
+        ask = partial(self._ask, sent.worker or "")
+        self._sent.report([fetch_results(end, result, self._session, self._store, ask)])
 
     def _result(self, task: Task) -> dict[str, Any] | str:
         """The result of a task that `fetch` did not return, or the reason why there is none."""
@@ -388,34 +315,18 @@ class DaskBackend:
             self._order(sent.job.command.step_id, "signal", sent.job.command.step_id, signal.SIGKILL)
         return f"Dask has dropped the task: {problem}"
 
-    def _release(self, task: Task) -> bool:
-        """Release the task; False if it was released before."""
-        with self._lock:
-            if task.over:
-                return False
-            task.over = True
-            self._tasks -= 1
-        task.future.release()
-        return True
-
     def _task_lost(self, task: Task, reason: str) -> None:
         """Report all open steps of a lost task as lost attempts. What the worker did just before it died is unknown,
         and a step that is executed twice must appear in the log twice."""
-        if not self._release(task):
-            return
-        with self._lock:
-            open_ = [sent for sent in task.steps if self._sent.pop(sent.job.command.step_id, None) is sent]
-        for sent in open_:
+        for sent in self._sent.lose(task):
             self._report_lost(sent, reason)
 
     # --- losses: called by the watching thread -----------------------------------------------------
 
     def cluster_lost(self, reason: str) -> None:
-        with self._lock:
-            self._gone = self._gone or reason
-            sent, self._sent = self._sent, {}
-        for one in sent.values():
-            self._report_lost(one, reason)
+        self._gone = self._gone or reason
+        for sent in self._sent.remove_all():
+            self._report_lost(sent, reason)
         self._wakeup.wake()
 
     def worker_silent(self, worker: str, reason: str) -> None:
@@ -424,9 +335,7 @@ class DaskBackend:
     def workers_present(self, workers: Mapping[str, Any]) -> None:
         """Dask reports the loss of a worker itself, unless its tasks wait for another worker and there is none."""
         self._workers.update(workers)
-        with self._lock:
-            tasks = {sent.task for sent in self._sent.values() if sent.task is not None and sent.worker is not None}
-        for task in tasks:
+        for task in self._sent.begun_tasks():
             is_gone = self._workers.is_gone(task.worker) and task.future.status == "pending"
             task.missed = task.missed + 1 if is_gone else 0
             if task.missed > 1:
@@ -437,6 +346,4 @@ class DaskBackend:
         self._report_lost(SentStep(job, 0), reason)
 
     def _report_lost(self, sent: SentStep, reason: str) -> None:
-        messages = loss_messages(sent, reason, self._session, self._cluster.sites)
-        with self._lock:
-            self._ready += messages
+        self._sent.report(loss_messages(sent, reason, self._session, self._cluster.sites))

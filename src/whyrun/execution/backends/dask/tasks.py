@@ -7,18 +7,23 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
 
 from whyrun.connections.redact import Redactor
 from whyrun.execution.backends.base import Session, StepNeeds
 from whyrun.execution.backends.dask.cluster import Future
 from whyrun.execution.backends.remote.remote_worker import RemoteJob
 from whyrun.execution.files.scratch import Scratch, step_folder
-from whyrun.execution.protocol.framing import timestamp
-from whyrun.execution.protocol.messages import ExecStep, Message, StepBegan, StepLost
+from whyrun.execution.protocol.framing import decode_message, timestamp
+from whyrun.execution.protocol.messages import ExecStep, Message, Pong, Prepared, StepBegan, StepFinished, StepLost
 from whyrun.execution.worker.isolation import end_workers
+from whyrun.execution.worker.outbox import UNNUMBERED
 
 # Seconds without new work after somebody else ended a step, unless its worker's end is reported earlier.
 CAUTION = 3.0
+LATE = 60.0  # seconds that a message may arrive after the end of its step
 _RUNNING_STATES = (b"R", b"S", b"D", b"I")  # of a process in /proc; all others are stopped or have ended
 
 
@@ -53,6 +58,187 @@ class Task:
     def worker(self) -> str | None:
         """The worker that runs it, as far as any of its steps has sent a message."""
         return next((step.worker for step in self.steps if step.worker is not None), None)
+
+
+# The result of a step that arrived before all of its messages, and until when it may wait for them.
+EarlyEnd: TypeAlias = tuple[float, SentStep, dict[str, Any]]
+
+
+class SentSteps:
+    """The steps that the cluster has, their tasks, and what came back and was not handled yet.
+
+    The client's and the watching thread add to it, the runner's thread takes from it.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._steps: dict[str, SentStep] = {}
+        self._numbered = 0
+        self.tasks = 0  # unfinished tasks of the cluster
+        self._messages: list[Message] = []
+        self._ended_tasks: list[Task] = []  # their results must be fetched
+        self._ended_steps: dict[str, list[str]] = {}  # worker → steps that ended before the other steps of their task
+        self._early: list[EarlyEnd] = []
+
+    def __len__(self) -> int:
+        return len(self._steps)
+
+    def get(self, step: str) -> SentStep | None:
+        return self._steps.get(step)
+
+    # -- sent and taken back --
+
+    def add(self, jobs: Sequence[RemoteJob]) -> list[SentStep]:
+        """The steps of a new task. Called before it is sent: a message may arrive before `submit` returns."""
+        with self._lock:
+            self._numbered += 1
+            sent = [SentStep(job, self._numbered) for job in jobs]
+            self._steps.update((one.job.command.step_id, one) for one in sent)
+            self.tasks += 1
+        return sent
+
+    def not_begun(self) -> list[str]:
+        """The steps that no worker has begun, as far as their messages have arrived."""
+        with self._lock:
+            return [step for step, sent in self._steps.items() if sent.worker is None]
+
+    def take_back(self, steps: Iterable[str]) -> list[ExecStep]:
+        """The commands of those of these steps that no worker has begun."""
+        with self._lock:
+            idle = [step for step in steps if step in self._steps and self._steps[step].worker is None]
+            return [self._steps.pop(step).job.command for step in idle]
+
+    def pop(self, step: str) -> SentStep | None:
+        with self._lock:
+            return self._steps.pop(step, None)
+
+    def remove(self, sent: SentStep) -> bool:
+        """False if the step was taken back, given up, or has ended before."""
+        with self._lock:
+            is_open = self._steps.get(sent.job.command.step_id) is sent
+            if is_open:
+                del self._steps[sent.job.command.step_id]
+            return is_open
+
+    def remove_all(self) -> list[SentStep]:
+        with self._lock:
+            sent, self._steps = self._steps, {}
+        return list(sent.values())
+
+    def behind_others(self, began_before: float) -> dict[str, list[str]]:
+        """Worker → the steps that wait there behind one that began before this time."""
+        waiting: dict[str, list[str]] = {}
+        with self._lock:
+            for sent in self._steps.values():
+                if sent.worker is not None and sent.task is not None and sent.began < began_before:
+                    behind = [one.job.command.step_id for one in sent.task.steps if one.worker is None]
+                    if behind:
+                        waiting[sent.worker] = behind
+        return waiting
+
+    # -- messages --
+
+    def receive(self, lines: bytes, task: int, worker: str) -> list[str]:
+        """Take the messages of a running task. Returns the steps that wait for their secrets."""
+        without_secrets = []
+        with self._lock:
+            for line in lines.split(b"\n"):
+                if line.startswith(b'{"wants"'):
+                    step = msgspec.json.decode(line)["wants"]
+                    if self._is_from(step, task):
+                        self._steps[step].worker = worker
+                        without_secrets.append(step)
+                elif line.startswith(b'{"ended"'):
+                    ended = [step for step in msgspec.json.decode(line)["ended"] if self._is_from(step, task)]
+                    self._ended_steps.setdefault(worker, []).extend(ended)
+                else:
+                    self._take(line, task, worker)
+        return without_secrets
+
+    def report(self, messages: Sequence[Message]) -> None:
+        """Add messages of the host's own."""
+        with self._lock:
+            self._messages += messages
+
+    def has_news(self) -> bool:
+        return bool(self._messages or self._ended_tasks or self._ended_steps)
+
+    def take_messages(self) -> list[Message]:
+        with self._lock:
+            messages, self._messages = self._messages, []
+        return messages
+
+    def _is_from(self, step: str, task: int) -> bool:
+        """Whether this task has the step now. A worker that was given up may still send messages of it."""
+        return step in self._steps and self._steps[step].number == task
+
+    def _take(self, line: bytes, task: int, worker: str | None) -> None:
+        message = decode_message(line)
+        if isinstance(message, Pong | Prepared) or not self._is_from(message.step_id, task):
+            return
+        sent = self._steps[message.step_id]
+        sent.worker = worker or sent.worker
+        if isinstance(message, StepBegan):
+            sent.began = time.monotonic()
+        if message.n == UNNUMBERED and worker is not None:
+            self._messages.append(message)
+        elif message.n == sent.expected:
+            sent.expected += 1
+            self._messages.append(message)
+
+    # -- ends --
+
+    def take_ended_steps(self) -> dict[str, list[str]]:
+        with self._lock:
+            ended, self._ended_steps = self._ended_steps, {}
+        return ended
+
+    def add_ended_task(self, task: Task) -> None:
+        with self._lock:
+            self._ended_tasks.append(task)
+
+    def take_ended_tasks(self) -> list[Task]:
+        with self._lock:
+            ended, self._ended_tasks = self._ended_tasks, []
+        return [task for task in ended if not task.over]
+
+    def take_early_ends(self) -> list[EarlyEnd]:
+        early, self._early = self._early, []
+        return early
+
+    def end(self, sent: SentStep, result: dict[str, Any]) -> StepFinished | StepLost | None:
+        """End the step, and return its last message. None if it is not open any more, or if messages before the last
+        one are missing: then it is an early end."""
+        with self._lock:
+            if self._steps.get(sent.job.command.step_id) is not sent:
+                return None
+            for line in result["said"].split(b"\n") if result["said"] else ():
+                self._take(line, sent.number, None)
+            end = decode_message(result["end"])
+            assert isinstance(end, StepFinished | StepLost)
+            if end.n > sent.expected:
+                self._early.append((time.monotonic() + LATE, sent, result))
+                return None
+            del self._steps[sent.job.command.step_id]
+            return end
+
+    def release(self, task: Task) -> bool:
+        """Release the task; False if it was released before."""
+        with self._lock:
+            if task.over:
+                return False
+            task.over = True
+            self.tasks -= 1
+        task.future.release()
+        return True
+
+    def lose(self, task: Task) -> list[SentStep]:
+        """Release a lost task, and return its open steps."""
+        return [sent for sent in task.steps if self.remove(sent)] if self.release(task) else []
+
+    def begun_tasks(self) -> set[Task]:
+        with self._lock:
+            return {sent.task for sent in self._steps.values() if sent.task is not None and sent.worker is not None}
 
 
 def can_share_task(job: RemoteJob) -> bool:
