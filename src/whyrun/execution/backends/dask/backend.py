@@ -237,8 +237,8 @@ class DaskBackend:
                     self._end(sent, result.get(sent.job.command.step_id))
 
     def _check_early(self) -> None:
-        for deadline, sent, result in self._sent.take_early_ends():
-            if time.monotonic() < deadline:
+        for sent, result in self._sent.take_early_ends():
+            if time.monotonic() < sent.late_at:
                 self._end(sent, {**result, "said": b""})
             elif self._sent.remove(sent):
                 self._report_lost(sent, f"its message {sent.expected} did not arrive")
@@ -279,7 +279,7 @@ class DaskBackend:
             else:
                 self._queue.append(sent.job)
             return
-        end = self._sent.end(sent, result)
+        end = self._sent.end(sent, result, time.monotonic())
         if end is None:
             return
         cancelled = isinstance(end, StepFinished) and end.error_type == StepCancelled.__name__

@@ -3,6 +3,7 @@ messages for steps that were lost together with their worker."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,6 +42,7 @@ class SentStep:
         self.expected = 0  # the number of its next message
         self.began = 0.0
         self.host_signalled = False  # the host told the step to end
+        self.late_at = math.inf  # from then on its end does not wait for messages that are missing
 
 
 class Task:
@@ -60,8 +62,7 @@ class Task:
         return next((step.worker for step in self.steps if step.worker is not None), None)
 
 
-# The result of a step that arrived before all of its messages, and until when it may wait for them.
-EarlyEnd: TypeAlias = tuple[float, SentStep, dict[str, Any]]
+EarlyEnd: TypeAlias = tuple[SentStep, dict[str, Any]]  # a step, and its result that arrived before all of its messages
 
 
 class SentSteps:
@@ -206,7 +207,7 @@ class SentSteps:
         early, self._early = self._early, []
         return early
 
-    def end(self, sent: SentStep, result: dict[str, Any]) -> StepFinished | StepLost | None:
+    def end(self, sent: SentStep, result: dict[str, Any], now: float) -> StepFinished | StepLost | None:
         """End the step, and return its last message. None if it is not open any more, or if messages before the last
         one are missing: then it is an early end."""
         with self._lock:
@@ -217,7 +218,8 @@ class SentSteps:
             end = decode_message(result["end"])
             assert isinstance(end, StepFinished | StepLost)
             if end.n > sent.expected:
-                self._early.append((time.monotonic() + LATE, sent, result))
+                sent.late_at = min(sent.late_at, now + LATE)  # the first time counts: the host looks again and again
+                self._early.append((sent, result))
                 return None
             del self._steps[sent.job.command.step_id]
             return end
