@@ -48,7 +48,9 @@ def test_a_result_that_the_store_has_already_is_not_counted_as_given(folder_team
 def test_a_workflow_without_a_job_that_may_be_shared_says_so(folder_team: Team) -> None:
     lab = folder_team.clone(WORKFLOW.replace("    deterministic: true\n", ""))
     assert plan_told(lab)[1] == []
-    assert shared_store_lines(whyrun(lab, "run")) == ["  shared store: not used, because no job of this workflow may be shared"]
+    assert shared_store_lines(whyrun(lab, "run")) == [
+        "  shared store: not used, because no job of this workflow may be shared"
+    ]
 
 
 ASK = """
@@ -69,7 +71,9 @@ def test_jobs_that_are_given_secrets_are_named(folder_team: Team) -> None:
     assert shared_store_lines(answer) == [f"  shared store: uploaded 1 result, downloaded 0; never shared {given}"]
     alone = folder_team.clone(f"workflow: alone\njobs:{ASK}")
     answer = whyrun(alone, "run", API_KEY="sesame-open")
-    assert shared_store_lines(answer) == [f"  shared store: not used, because no job of this workflow may be shared {given}"]
+    assert shared_store_lines(answer) == [
+        f"  shared store: not used, because no job of this workflow may be shared {given}"
+    ]
 
 
 def test_a_project_without_a_shared_store_prints_nothing_about_it(folder_team: Team) -> None:

@@ -52,7 +52,9 @@ def test_other_actions_declare_what_they_like() -> None:
 
 
 def test_without_an_output_there_is_nothing_to_fill() -> None:
-    assert output_problems(MERGE, "") == [(3, 3, "`data/merge` writes one output, but `Job` has none", "declare the output")]
+    assert output_problems(MERGE, "") == [
+        (3, 3, "`data/merge` writes one output, but `Job` has none", "declare the output")
+    ]
 
 
 def test_a_workflow_file_that_composes_datasets_has_outputs_and_no_products() -> None:
