@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 
 from whyrun.json_values import LARGEST_INTEGER
-from whyrun.lazy_regex import lazy_regex
+from whyrun.lazy_regex import lazy_regex, lazy_regexes_in
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, kind_of
 
 if TYPE_CHECKING:
@@ -59,7 +59,9 @@ def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
 
     A syntax error is the only problem that is reported for the file: it decides how the rest is read.
     """
-    import yaml
+    # The regular expressions of its Python parser take 5 ms to compile, and we use the C parser.
+    with lazy_regexes_in("yaml"):
+        import yaml
 
     source = Source(shown, text)
     problems.begin_file(shown)
