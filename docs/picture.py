@@ -17,7 +17,7 @@ from html import escape, unescape
 from io import StringIO
 from pathlib import Path
 
-from whyrun.console.render import Paint
+from whyrun.console.paint import Paint
 
 DOCS = Path(__file__).resolve().parent
 PICTURE = DOCS / "img" / "explain.svg"

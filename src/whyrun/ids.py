@@ -14,7 +14,6 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
-from urllib.parse import quote
 
 import msgspec
 
@@ -119,6 +118,8 @@ def file_name(path: str) -> str:
     if _PLAIN_PATH.fullmatch(path) is not None:  # most paths are plain, and `quote` is slow
         name = path.replace("[", "%5B").replace("]", "%5D").replace("/", "%2F")
     else:
+        from urllib.parse import quote  # imported late: most paths are plain
+
         name = quote(path, safe="")
     if name in (".", ".."):
         name = name.replace(".", "%2E")

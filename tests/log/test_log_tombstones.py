@@ -14,7 +14,7 @@ from whyrun import disk
 from whyrun.errors import StateError
 from whyrun.log.events import RunStart
 from whyrun.log.journal import FIRST_CHAIN, Clock, Journal
-from whyrun.log.runs import RunRef, WorkflowState, create_run, log_without_start
+from whyrun.log.runs import RunRef, WorkflowState, create_run, log_without_start, run_pruned
 from whyrun.log.tombstones import (
     Adopted,
     CarriedInput,
@@ -24,7 +24,6 @@ from whyrun.log.tombstones import (
     add_tombstones,
     read_tombstones,
     remove_pruned_folders,
-    run_pruned,
 )
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
-from whyrun.console.lines import seconds, size
 from whyrun.lazy_regex import lazy_regex
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def print_note(text: str) -> None:
 
 def note_running(project: Project) -> None:
     """Tell that a run is in progress, before an answer that counts its open steps as interrupted."""
-    from whyrun.evidence.queries.run_list import running_note
+    from whyrun.log.lock import running_note
 
     project.graph  # noqa: B018  # an invalid workflow is the more useful error, so it is reported first
     note = running_note(project.state)
@@ -150,10 +149,14 @@ def short(sha256: str | None) -> str:
 
 
 def bytes_text(amount: int | None) -> str:
+    from whyrun.console.lines import size  # imported late, as below: a plan has neither
+
     return "" if amount is None else size(amount)
 
 
 def duration_text(duration: float | None) -> str:
+    from whyrun.console.lines import seconds
+
     return "" if duration is None else seconds(duration)
 
 

@@ -28,9 +28,9 @@ from whyrun.console.lines import (
     task_status,
     task_text,
 )
+from whyrun.console.paint import Paint
 from whyrun.console.paths import described_files
 from whyrun.console.progress import BarProgress, EqualWork, PlainProgress, Progress, Weights
-from whyrun.console.render import Paint
 from whyrun.errors import error
 
 PathLike = str | os.PathLike[str]

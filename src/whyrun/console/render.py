@@ -1,21 +1,19 @@
-"""Text that commands show: the short form of a plan, the summary of a run, and colour on terminals."""
+"""Text that commands show: the data flow of a run, and its summary."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from typing import Any
 
 import msgspec
 
-from whyrun.console.lines import BAD, count, seconds, size, why_no_value
+from whyrun.console.lines import count, seconds, size, why_no_value
 from whyrun.errors import printable
-from whyrun.lazy_regex import lazy_regex
 from whyrun.log.events import NOT_PUBLISHED
-from whyrun.planning.answers.explain import about, headline, job_lines, logged_duration
-from whyrun.planning.answers.listing import SHOWN, Listed, Listing, closing_line, listed, summary_lines
-from whyrun.planning.plan import Plan, PlannedJob
-from whyrun.planning.reasons import CODES, More
+from whyrun.planning.answers.explain import about, logged_duration
+from whyrun.planning.answers.listing import SHOWN
+from whyrun.planning.plan import Plan
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 # --- composition summaries ---------------------------------------------------------------------------------------
@@ -128,97 +126,10 @@ def _table(rows: Sequence[tuple[str, ...]], indent: str = "  ") -> Iterator[str]
         yield indent + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
-# --- plans and runs ----------------------------------------------------------------------------------------------
+# --- runs ----------------------------------------------------------------------------------------------------------
 
 
 LAST_LINES = 3  # of a long error, the summary shows the first line and these last ones
-
-# Plain ANSI codes: no library is loaded for a few colours.
-_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
-_STATUS_STYLES: dict[str, str] = {
-    "EXECUTES": "green",
-    "IDENTICAL": "green",
-    "WOULD_EXECUTE": "yellow",
-    "SKIPS": "dim",
-    "WOULD_SKIP": "dim",
-    **dict.fromkeys(BAD, "red"),
-}
-_CODE_STYLES = {code: "red" if "FAIL" in code else "yellow" for code in CODES}
-_CODE = lazy_regex(r"(?<= )(" + "|".join(CODES) + r")(?= |$)")
-
-
-class Paint(msgspec.Struct, frozen=True):
-    """Colours text if `on`: only on a terminal, and not if NO_COLOR or TERM=dumb is set."""
-
-    on: bool
-
-    @classmethod
-    def for_stream(cls, stream: IO[str], environment: Mapping[str, str]) -> Paint:
-        plain = environment.get("NO_COLOR") or environment.get("TERM") == "dumb"
-        return cls(stream.isatty() and not plain)
-
-    def styled(self, text: str, style: str) -> str:
-        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.on else text
-
-    def status_line(self, text: str, status: str) -> str:
-        style = _STATUS_STYLES.get(status)
-        if not self.on or style is None:
-            return text
-        return text.replace(f"] {status} ", f"] {self.styled(status, style)} ", 1)
-
-    def explained(self, text: str) -> str:
-        """The text of `explain` or `plan`, with coloured headline, titles and first code of each line."""
-        if not self.on:
-            return text
-        lines = text.split("\n")
-        out = [self.styled(lines[0], "bold")]
-        for line in lines[1:]:
-            if line and not line.startswith(" "):
-                out.append(self.styled(line, "cyan"))
-            else:
-                out.append(_CODE.sub(lambda m: self.styled(m.group(), _CODE_STYLES[m.group()]), line, count=1))
-        return "\n".join(out)
-
-
-# --- plans -------------------------------------------------------------------------------------------------------
-
-
-def render_plan(
-    plan: Plan, *, estimate: float | None = None, show_all: bool = False, listing: Listing | None = None
-) -> str:
-    """The short form: each job under its layer with its first reason. `explain` shows all reasons."""
-    listing = listing or Listing(show_all=show_all)
-    jobs = listed(plan, listing)
-    text = [headline(plan, estimate), *(summary_lines(jobs) if jobs.summary else _short_lines(jobs))]
-    closing = closing_line(plan, listing, jobs)
-    return "\n".join(text if closing is None else [*text, closing])
-
-
-def _short_lines(listed_jobs: Listed) -> Iterator[str]:
-    width = max((len(job.id) for block in listed_jobs.blocks for job in block.jobs), default=0)
-    for block in listed_jobs.blocks:
-        yield block.title
-        for job in block.jobs:
-            yield f"  {job.id:<{width}}   {_short(job)}".rstrip()
-        if block.total > len(block.jobs):
-            yield f"  … and {block.total - len(block.jobs)} more (`--all` lists them)"
-
-
-def _short(job: PlannedJob) -> str:
-    if job.state == "inactive":
-        return job_lines(job)[0][0]
-    marks = []
-    others = sum(reason.more if isinstance(reason, More) else 1 for reason in job.reasons) - 1
-    if others:
-        marks.append(f"+{others}")
-    if job.reuse is not None:
-        marks.append(f"reuse {job.reuse.run}")
-    if job.conditional:
-        marks.append("conditional")
-    return f"{job.headline}" + (f" ({', '.join(marks)})" if marks else "")
-
-
-# --- runs --------------------------------------------------------------------------------------------------------
 
 
 class Failure(msgspec.Struct, frozen=True):

@@ -17,6 +17,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -48,7 +49,7 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     synced: Synced | None = None
 
 
-_holder = msgspec.json.Decoder(Holder)
+_holder = cache(lambda: msgspec.json.Decoder(Holder))
 _held: weakref.WeakSet[RunLock | StoreLock] = weakref.WeakSet()
 
 
@@ -276,9 +277,31 @@ def holder_and_state(path: str | os.PathLike[str]) -> tuple[bool, Holder | None]
         os.close(descriptor)
 
 
+def running_run(state: WorkflowState) -> str | None:
+    """The run that holds the lock. If the holder has not named it yet, the latest run."""
+    held, holder = holder_and_state(state.lock_path)
+    if not held:
+        return None
+    if holder is not None and holder.run is not None:
+        return holder.run
+    runs = state.runs()
+    return runs[-1].name if runs else None
+
+
+def running_note(state: WorkflowState) -> str | None:
+    """A note for readers of the log that a run is going on. Only reads the lock, not the log."""
+    held, holder = holder_and_state(state.lock_path)
+    if not held:
+        return None
+    who = f" (pid {holder.pid})" if holder is not None else ""
+    if holder is None or holder.run is None:
+        return f"a run is about to start{who}"
+    return f"{holder.run} is running{who}; its open steps count as interrupted until it ends"
+
+
 def _read(descriptor: int) -> Holder | None:
     try:
-        return decoded(_holder.decode, os.pread(descriptor, 65536, 0))
+        return decoded(_holder().decode, os.pread(descriptor, 65536, 0))
     except UNREADABLE:
         return None  # taken a moment ago, the name is not written yet
 

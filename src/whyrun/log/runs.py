@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,15 +23,18 @@ from whyrun.lazy_regex import lazy_regex
 from whyrun.log.events import DAMAGE_HINT, AnyEvent, RunStart
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, Clock, Journal, last_chain, read_events
 from whyrun.log.sync_mark import last_synced
-from whyrun.log.tombstones import TOMBSTONES_FILE, Tombstone, read_tombstones, run_pruned
 from whyrun.project_config import CONFIG_FILE
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
+
+if TYPE_CHECKING:
+    from whyrun.log.tombstones import Tombstone
 
 STAT_CACHE = "stat-cache"
 ACTIONS_CACHE = "actions-cache"
 STORE_LOCK = "store.lock"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
+TOMBSTONES_FILE = "pruned.jsonl"
 MADE_FROM_RUNS = ("memo", "fold")  # files of the index that no workflow has before its first run
 _IN_SHORT = lazy_regex(r"[rR]?([0-9]{1,9})")
 NOT_THERE = "is missing, and was not pruned"  # a run with a lower number than an existing one
@@ -94,7 +98,7 @@ class RunRef(msgspec.Struct, frozen=True):
 
     def tombstone(self) -> Tombstone | None:
         """Its tombstone, if it was pruned after the runs were listed."""
-        stones = read_tombstones(self.path.parent.parent / TOMBSTONES_FILE)
+        stones = _tombstones(self.path.parent.parent / TOMBSTONES_FILE)
         return next((stone for stone in stones if stone.run == self.name), None)
 
 
@@ -161,7 +165,7 @@ class WorkflowState(msgspec.Struct, frozen=True):
 
     def tombstones(self) -> list[Tombstone]:
         """Of the runs that were pruned, in order."""
-        return read_tombstones(self.tombstones_path)
+        return _tombstones(self.tombstones_path)
 
     def runs_and_tombstones(self) -> tuple[list[RunRef], list[Tombstone]]:
         try:
@@ -307,6 +311,16 @@ def missing_run(runs: Sequence[RunRef], stones: Sequence[Tombstone], through: in
     return next((number for number in range(1, until + 1) if number not in there), None)
 
 
+def _tombstones(path: Path) -> list[Tombstone]:
+    try:
+        os.stat(path)
+    except FileNotFoundError:
+        return []  # of most workflows, no run was pruned
+    from whyrun.log.tombstones import read_tombstones
+
+    return read_tombstones(path)
+
+
 def all_runs_lost(state: WorkflowState) -> Exception:
     hint = (
         "restore them from a copy, or run it again. To discard all their results, delete the workflow's folder, too: "
@@ -314,6 +328,17 @@ def all_runs_lost(state: WorkflowState) -> Exception:
     )
     what = f"`{state.workflow}` had runs, but none of them exists any more"
     return error("LOG_DAMAGED", what, file=str(state.runs_dir), hint=hint)
+
+
+def run_pruned(stone: Tombstone) -> Exception:
+    """The error for a command that names a pruned run."""
+    compared = stone.mode == "compare" and stone.state == "failed"
+    how = "it was a comparison that found differences, or failed" if compared else f"it had {stone.state}"
+    return error(
+        "RUN_PRUNED",
+        f"`{stone.run}` was pruned on {stone.pruned[:10]} ({how}; {stone.events} events)",
+        hint="only its number, chain and recorded inputs are left; `whyrun runs` lists the runs that are kept",
+    )
 
 
 def log_without_start(run: RunRef) -> Exception:

@@ -8,6 +8,7 @@ a power loss the mark may be too low, but never lower than anything relies on, a
 from __future__ import annotations
 
 import os
+from functools import cache
 
 import msgspec
 
@@ -28,7 +29,7 @@ class _LockText(msgspec.Struct, frozen=True):
     synced: Synced | None = None
 
 
-_decoder = msgspec.json.Decoder(_LockText)
+_decoder = cache(lambda: msgspec.json.Decoder(_LockText))
 
 
 def lines_synced(log: str | os.PathLike[str]) -> int:
@@ -49,6 +50,6 @@ def last_synced(lock: str | os.PathLike[str]) -> Synced | None:
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         return None  # a log outside of any state folder
     try:
-        return decoded(_decoder.decode, data).synced if data else None
+        return decoded(_decoder().decode, data).synced if data else None
     except UNREADABLE:
         return None  # torn by a power loss

@@ -31,8 +31,6 @@ from whyrun.log.journal import RUN_NAME
 if TYPE_CHECKING:
     from whyrun.log.runs import WorkflowState
 
-TOMBSTONES_FILE = "pruned.jsonl"
-
 _DIGEST_KEY = b',"digest":"'
 _DIGEST_TAIL = len(_DIGEST_KEY) + 64 + len(b'"}\n')
 _TAG = b"tombstone/v1\n"
@@ -137,17 +135,6 @@ def _read(path: str | os.PathLike[str]) -> list[tuple[Tombstone, bytes]]:
             raise _damaged(path, number, f"the tombstone of `{stone.run[:40]}` is out of order")
         found.append((stone, line))
     return found
-
-
-def run_pruned(stone: Tombstone) -> WhyrunError:
-    """The error for a command that names a pruned run."""
-    compared = stone.mode == "compare" and stone.state == "failed"
-    how = "it was a comparison that found differences, or failed" if compared else f"it had {stone.state}"
-    return error(
-        "RUN_PRUNED",
-        f"`{stone.run}` was pruned on {stone.pruned[:10]} ({how}; {stone.events} events)",
-        hint="only its number, chain and recorded inputs are left; `whyrun runs` lists the runs that are kept",
-    )
 
 
 def _is_run_name(text: str) -> bool:

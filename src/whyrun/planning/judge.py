@@ -10,12 +10,11 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from msgspec import UNSET
 
-from whyrun.artifacts.shared.result import SharedResult
 from whyrun.graph.fingerprint import counted, prefix
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt, JobTable
@@ -26,6 +25,9 @@ from whyrun.planning.reuse import Candidate, Reuse, candidates, is_undone, succe
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
+
+if TYPE_CHECKING:
+    from whyrun.artifacts.shared.result import SharedResult
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared, because a plan may have a million jobs
 

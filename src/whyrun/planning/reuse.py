@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 from msgspec import UNSET
 
-from whyrun.artifacts.shared.result import SharedResult
 from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import JobTable
 from whyrun.ids import artifact_id, parse_id_of
 from whyrun.snapshot.records import Attempt, Output, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
+
+if TYPE_CHECKING:
+    from whyrun.artifacts.shared.result import SharedResult
 
 SHARED = "shared store"  # `Reuse.run` of a result from a shared store
 

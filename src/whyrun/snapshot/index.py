@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, ItemsView, Iterator, Mapping, MutableMapping, Sequence, ValuesView
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import accumulate, pairwise
 from zlib import crc32
 
@@ -22,7 +22,7 @@ MANY = 256  # after this many single reads, all records of a block are read at o
 
 Shape = tuple[tuple[str, str, str, str], ...]  # for each output: its name, leaf, type and suffix
 
-_decoder = msgspec.msgpack.Decoder(StepRecord)
+_decoder = cache(lambda: msgspec.msgpack.Decoder(StepRecord))
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -197,8 +197,9 @@ class _Rows:
         parts = [data[a - start : b - start] for a, b in pairwise(ends)]
         if array("I", map(crc32, parts)) != self._checks[first:end]:
             return None
+        decode = _decoder().decode
         try:
-            return [_decoder.decode(part) for part in parts]
+            return [decode(part) for part in parts]
         except RecursionError:
             return None
 

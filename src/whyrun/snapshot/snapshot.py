@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
 
 from whyrun.artifacts.hash_column import HashColumn
-from whyrun.artifacts.shared.result import SharedResult
 from whyrun.graph.tables import (
     ArtifactAt,
     Graph,
 )
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
 from whyrun.workflow.inputs import InputValue
+
+if TYPE_CHECKING:
+    from whyrun.artifacts.shared.result import SharedResult
 
 JobStatus = Literal["succeeded", "failed", "never_run", "running"]
 Consumed = Mapping[str, Any]  # slot name → [{"id", "sha256", "as"?, "value"?}] or {"count", "digest", "blob"}

@@ -9,7 +9,6 @@ Start with `file_copy.py`, the smallest action; `python.py` and `shell.py` are h
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import msgspec
@@ -22,6 +21,8 @@ class Extra(msgspec.Struct, frozen=True):
     packages: tuple[str, ...]
 
     def missing(self) -> list[str]:
+        from importlib.util import find_spec
+
         return [package for package in self.packages if find_spec(package) is None]
 
 

@@ -7,7 +7,6 @@ argument list contains them, arrays are possible, and the environment does not l
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -105,9 +104,11 @@ def _run_bash(script: str, variables: Mapping[str, Any], context: WorkerContext)
 
 
 def _wait(command: list[str], context: WorkerContext, environment: Mapping[str, str], keep: tuple[int, ...]) -> int:
+    import signal  # these two are imported late: a plan checks the job, but only a worker starts it
+    import subprocess
+
     if context.cancelled:
         return -signal.SIGTERM  # cancelled before the script started
-    import subprocess  # imported late: a plan checks the job, but only a worker starts it
 
     # No new session: the script and its children stay in the worker's process group, which is killed as a whole.
     process = subprocess.Popen(
@@ -148,6 +149,8 @@ def as_text(value: Any, joined: bool = False) -> str:
 
 def _failure(status: int, stderr: str) -> str:
     if status < 0:
+        import signal
+
         try:
             ended = f"ended by {signal.Signals(-status).name}"
         except ValueError:

@@ -14,6 +14,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,15 +22,18 @@ from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.hashing import UnfitFolder, bytes_sha256, file_sha256_and_size, tree_manifest
 from whyrun.artifacts.stat_cache.file_times import NEVER, ClockSkews, FileClock, is_open_for_writing, is_settled
-from whyrun.artifacts.stat_cache.parallel_stat import ParallelStat
 from whyrun.artifacts.stat_cache.rows import CHUNK, Entry, StatRows, in_bytes, signature_of
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
+
+if TYPE_CHECKING:
+    from whyrun.artifacts.stat_cache.parallel_stat import ParallelStat
 
 _SECOND = 1_000_000_000
 _TRIES = 5
 _FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC  # only a base for relative paths
 
+WORTH_A_PROCESS = 8192  # rows: for fewer, a second process costs more than it saves
 MANY = 1000  # lookups out of order; for fewer, reordering the file does not pay
 
 
@@ -87,13 +91,20 @@ class StatCache:
         if self._parallel is not None:
             yield  # it runs already
             return
-        parallel = self._parallel = ParallelStat.start(self._rows)
+        parallel = self._parallel = self._started()
         try:
             yield
         finally:
             self._parallel = None
             if parallel is not None:
                 parallel.stop()
+
+    def _started(self) -> ParallelStat | None:
+        if len(self._rows) < WORTH_A_PROCESS:
+            return None
+        from whyrun.artifacts.stat_cache.parallel_stat import ParallelStat  # imported late: for many files only
+
+        return ParallelStat.start(self._rows)
 
     def sha256_of(self, path: str, special: str | None = None) -> str | None:
         """The hash of a file or folder as it is now; None if it does not exist.

@@ -16,7 +16,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import signal
 import struct
 import time
 from collections.abc import Callable
@@ -176,6 +175,8 @@ def is_open_for_writing(path: str | os.PathLike[str], *, unknown: bool) -> bool:
     nothing until it is on the disk. `unknown`: the answer where the system gives none (files of other users, file
     systems without leases).
     """
+    import signal  # imported late: files that are as before are not opened
+
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         # If a process opens the file while we hold the lease, the kernel signals us. The default, SIGIO, would end this

@@ -14,7 +14,6 @@ from contextlib import suppress
 
 from whyrun.artifacts.stat_cache.rows import CHUNK, StatRows
 
-WORTH_A_PROCESS = 8192  # rows; for fewer, a second process costs more than it saves
 _AT = 8  # bytes for the position of the first process
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
 _NOT_STARTED, _STARTED, _UNCHANGED, _CHANGED = range(4)
@@ -37,8 +36,8 @@ class ParallelStat:
 
     @classmethod
     def start(cls, rows: StatRows) -> ParallelStat | None:
-        """None if it does not pay, or if this process has threads and cannot fork safely."""
-        if len(rows) < WORTH_A_PROCESS or not _may_fork():
+        """None if this process has threads and cannot fork safely, or has only one core."""
+        if not _may_fork():
             return None
         try:
             return cls(rows)

@@ -68,8 +68,8 @@ def find_history(project: Project, id_: str) -> list[HistoryEntry]:
     """The entries for an ID or pattern; UNKNOWN_REFERENCE if neither the log nor the workflow has it."""
     from whyrun.errors import error
     from whyrun.evidence.queries.history import artifact_versions, job_history
-    from whyrun.evidence.queries.run_list import running_run
     from whyrun.ids import IdPattern
+    from whyrun.log.lock import running_run
     from whyrun.planning.plan import match_nodes
 
     pattern = IdPattern(id_)

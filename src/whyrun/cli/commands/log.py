@@ -146,8 +146,8 @@ def status_of(fields: dict[str, Any]) -> str | None:
 
 def _lines(project: Project, run: RunRef, follow: bool) -> Iterator[bytes]:
     """The complete lines of the log; with `follow` also the lines that are still written, until the run ends."""
-    from whyrun.evidence.queries.run_list import running_run
     from whyrun.log.journal import CHUNK
+    from whyrun.log.lock import running_run
 
     rest = b""
     try:

@@ -77,9 +77,11 @@ def listing_options(function: Function) -> Function:
 
 
 def _reason_codes(context: click.Context, parameter: click.Parameter, given: tuple[str, ...]) -> tuple[str, ...]:
+    del context, parameter
+    if not given:
+        return ()
     from whyrun.planning.reasons import CODES
 
-    del context, parameter
     for code in given:
         if code.upper() not in CODES:
             raise click.BadParameter(f"`{code}` is not a reason; the reasons are {', '.join(CODES)}")
@@ -160,7 +162,7 @@ def read_by_conditions(project: Project, id_: str) -> str | None:
 
 def print_plan(found: Planned, text: str) -> None:
     """Print a plan as text, in colour on a terminal. The assumptions come first: it is not the real plan."""
-    from whyrun.console.render import Paint
+    from whyrun.console.paint import Paint
 
     for assumption in found.assumptions:
         click.echo(f"assuming {assumption}")
@@ -195,7 +197,7 @@ def command(
       whyrun plan --assume 'Input:ThenImages[2]=changed'
       whyrun plan --reason INPUT_CHANGED --limit 50
     """
-    from whyrun.console.render import render_plan
+    from whyrun.console.plan_text import render_plan
     from whyrun.errors import error
 
     if save is not None and (at is not None or assume):

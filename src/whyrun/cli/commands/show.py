@@ -382,8 +382,9 @@ def parameter_facts(known: PlanView, subject: Subject) -> Facts:
 
 def run_facts(project: Project, name: str) -> Facts:
     from whyrun.evidence.queries.history import inputs_in_force
-    from whyrun.evidence.queries.run_list import running_run, summarize_run
+    from whyrun.evidence.queries.run_list import summarize_run
     from whyrun.log import events as ev
+    from whyrun.log.lock import running_run
 
     run = project.state.run(name)
     summary = summarize_run(run, running_run(project.state) == name)

@@ -12,7 +12,7 @@ from whyrun.errors import StateError, error
 from whyrun.evidence.status import error_of
 from whyrun.log import events as ev
 from whyrun.log.journal import STATUS_FILE
-from whyrun.log.lock import Holder, holder_and_state
+from whyrun.log.lock import Holder, holder_and_state, running_run
 from whyrun.log.outcomes import RunOutcome, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
@@ -78,28 +78,6 @@ def list_runs(state: WorkflowState) -> list[RunSummary]:
             if refused.diagnostics[0].code != "RUN_PRUNED":
                 raise  # RUN_PRUNED: it was pruned after the runs were listed
     return summaries
-
-
-def running_run(state: WorkflowState) -> str | None:
-    """The run that holds the lock. If the holder has not named it yet, the latest run."""
-    held, holder = holder_and_state(state.lock_path)
-    if not held:
-        return None
-    if holder is not None and holder.run is not None:
-        return holder.run
-    runs = state.runs()
-    return runs[-1].name if runs else None
-
-
-def running_note(state: WorkflowState) -> str | None:
-    """A note for readers of the log that a run is going on. Only reads the lock, not the log."""
-    held, holder = holder_and_state(state.lock_path)
-    if not held:
-        return None
-    who = f" (pid {holder.pid})" if holder is not None else ""
-    if holder is None or holder.run is None:
-        return f"a run is about to start{who}"
-    return f"{holder.run} is running{who}; its open steps count as interrupted until it ends"
 
 
 def summarize_run(run: RunRef, is_running: bool) -> RunSummary:

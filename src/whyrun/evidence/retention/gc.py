@@ -22,7 +22,6 @@ from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
-from whyrun.evidence.queries.run_list import running_run
 from whyrun.evidence.referenced_blobs import (
     IndirectReferences,
     check_long_lists,
@@ -34,7 +33,7 @@ from whyrun.evidence.verify.lines import LineCheck, check_end, tombstone_problem
 from whyrun.evidence.verify.report import VerifyProblem
 from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, STATUS_FILE, Clock, read_blocks
-from whyrun.log.lock import RunLock, StoreLock, holder_and_state
+from whyrun.log.lock import RunLock, StoreLock, holder_and_state, running_run
 from whyrun.log.outcomes import RunOutcome
 from whyrun.log.runs import STORE_LOCK, RunRef, WorkflowState, all_runs_lost, log_without_start
 from whyrun.log.tombstones import Tombstone, remove_pruned_folders

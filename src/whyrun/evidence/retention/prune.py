@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from whyrun.evidence.queries.run_list import running_run, summarize_run
+from whyrun.evidence.queries.run_list import summarize_run
 from whyrun.evidence.retention.prune_needs import (
     Needs,
     RunFacts,
@@ -30,7 +30,7 @@ from whyrun.evidence.retention.prune_needs import (
 )
 from whyrun.ids import by_number
 from whyrun.log.journal import Clock, parse_timestamp, timestamp
-from whyrun.log.lock import RunLock
+from whyrun.log.lock import RunLock, running_run
 from whyrun.log.runs import RunRef
 from whyrun.log.tombstones import Tombstone, add_tombstones, remove_pruned_folders
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan

@@ -6,7 +6,6 @@ a run executes. Estimates are not part of a plan; `estimate_seconds` computes on
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -121,6 +120,8 @@ def job_lines(job: PlannedJob, shows_rest: str = "", context: CommandContext = N
     `shows_rest`: the options that list the particulars that are only counted."""
     if job.state == "inactive":
         return [inactive_line(job.because)]
+    import shlex  # imported late: a plan with nothing to do has no commands in it
+
     lines: list[Line] = []
     for reason in job.reasons:
         rest = f" (`{shows_rest}` lists them)" if shows_rest and isinstance(reason, More) else ""

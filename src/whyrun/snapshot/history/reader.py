@@ -8,14 +8,13 @@ because a repair may still add to it.
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from sys import byteorder
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 
@@ -31,11 +30,13 @@ from whyrun.log.events import UNREADABLE
 from whyrun.log.lean_events import line_marks, read_lines, scan
 from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
-from whyrun.log.tombstones import Tombstone
 from whyrun.snapshot.history.fold import RunFold
 from whyrun.snapshot.index import IndexedSteps, JobBlock, into_blocks
 from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import Consumed
+
+if TYPE_CHECKING:
+    from whyrun.log.tombstones import Tombstone
 
 VERSION = 17
 COMPARING = ("graph", "snapshot")  # packages whose code decides which columns are equal
@@ -163,6 +164,8 @@ class History:
         """
         record = self.records.steps.get(step)
         if self._through is not None and (0 if record is None else record.latest.run) < self.last_pruned:
+            import shlex  # imported late: only this error needs it
+
             after, pruned = run_name(self._through), run_name(self.last_pruned)
             raise error(
                 "RUN_PRUNED",
