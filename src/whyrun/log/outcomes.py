@@ -6,7 +6,7 @@ The status file, the counts in `run_complete` and the repair use the same fold, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import msgspec
 
@@ -90,7 +90,7 @@ def count_outcomes(steps: Mapping[str, Outcome]) -> dict[str, int]:
     return counts
 
 
-class LostEnd(NamedTuple):
+class LostEnd(msgspec.Struct, frozen=True):
     what: str
     hint: str
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 from msgspec import UNSET
@@ -47,14 +47,14 @@ def is_small(value: Any) -> bool:
     return len(canonical_json(value)) <= SMALL
 
 
-class Available(NamedTuple):
+class Available(msgspec.Struct, frozen=True):
     """An artifact whose content is known."""
 
     sha256: str
     value: Any = UNSET  # value outputs and leaves
 
 
-class Pending(NamedTuple):
+class Pending(msgspec.Struct, frozen=True):
     """An artifact that no job has made yet. `maybe`: its job may turn out to be inactive."""
 
     maybe: bool
@@ -63,7 +63,7 @@ class Pending(NamedTuple):
 ArtifactState = Available | Pending | None  # None: its job is inactive
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True):
     """One consumed thing: its source, its content, and the form in which the step receives it."""
 
     id: str
@@ -111,7 +111,7 @@ class Members(list[Entry]):
         return members
 
 
-class Decision(NamedTuple):
+class Decision(msgspec.Struct, frozen=True):
     """The result of a condition, once its inputs are known."""
 
     result: bool

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import msgspec
 
@@ -200,7 +200,7 @@ def _narrow(members: Sequence[Any], blobs: dict[str, bytes]) -> Any:
 # --- computing ---------------------------------------------------------------------------------------------------
 
 
-class Judged(NamedTuple):
+class Judged(msgspec.Struct, frozen=True):
     """The verdicts, and which instances `--target` and `--up` let run."""
 
     layers: Sequence[int]

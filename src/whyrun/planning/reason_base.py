@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from heapq import merge
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 import msgspec
 
@@ -27,7 +27,7 @@ def artifact_key(at: ArtifactAt) -> ArtifactKey:
 # --- what a reason is found from ---------------------------------------------------------------------------------
 
 
-class PendingMembers(NamedTuple):
+class PendingMembers(msgspec.Struct, frozen=True):
     """The pending jobs and failed artifacts among the members of some fan-ins, sorted and as sets."""
 
     nodes: list[int]
@@ -59,7 +59,7 @@ class PendingFanIns:
         return record is not None and not record.latest.ok
 
 
-class Case(NamedTuple):
+class Case(msgspec.Struct, frozen=True):
     """One active job instance, as the judge sees it when it looks for reasons."""
 
     snapshot: PlanningSnapshot

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET
@@ -52,7 +52,7 @@ def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple
     return {print_: each for print_, each in latest_of.items() if each[1].has_result}
 
 
-class Candidate(NamedTuple):
+class Candidate(msgspec.Struct, frozen=True):
     """An earlier result with the fingerprint of an instance. Either it can be taken, or `rejected` says why not."""
 
     source: str  # the run and step that made it, or `SHARED`

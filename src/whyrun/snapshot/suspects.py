@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
 from itertools import repeat
-from typing import NamedTuple
 
 import msgspec
 
@@ -102,7 +101,7 @@ def find_suspects(snapshot: PlanningSnapshot, fingerprints: Sequence[HashColumn]
     return found
 
 
-class SuspectCheck(NamedTuple):
+class SuspectCheck(msgspec.Struct, frozen=True):
     """What `find_suspects` compares of one instance, for people who look for the reason of a wrong skip."""
 
     is_suspect: bool  # as `find_suspects` decided

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from msgspec.structs import asdict
+
 from whyrun.artifacts.store import Store
 from whyrun.graph.tables import InputAt, JobTable, sources_of
 from whyrun.planning.answers.why import PlanView
@@ -110,7 +112,7 @@ def _step(known: PlanView, table: JobTable, position: int) -> dict[str, Any]:
         step["condition"] = table.condition.expression.text
         decision = known.consumption(node).decision
         if decision is not None:  # else the run evaluates it and records an event
-            step["decision"] = decision._asdict()
+            step["decision"] = asdict(decision)
     if job is not None and job.because:
         step["because"] = dict(job.because)
     record = known.snapshot.record(node)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import msgspec
 
@@ -27,7 +26,7 @@ from whyrun.workflow.inputs import InputValue
 # The links on the paths of a graph, as found on disk: several paths can be one file.
 
 
-class RealFolder(NamedTuple):
+class RealFolder(msgspec.Struct, frozen=True):
     """A folder behind a link. `path`: without links, from the project folder (itself: empty)."""
 
     path: str
@@ -343,7 +342,7 @@ def _surely_unmatched(output: OutputPaths, pattern: Pattern) -> bool:
 # --- folders that Whyrun reserves --------------------------------------------------------------------------------
 
 
-class ReservedFolder(NamedTuple):
+class ReservedFolder(msgspec.Struct, frozen=True):
     """A folder that runs write to, apart from the files that they publish: the state, or a shared store in a folder."""
 
     name: str

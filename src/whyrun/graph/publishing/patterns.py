@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from fnmatch import fnmatchcase
 from itertools import takewhile
-from typing import NamedTuple
+
+import msgspec
 
 from whyrun.lazy_regex import lazy_regex
 
@@ -13,7 +14,7 @@ _MAGIC = lazy_regex(r"[*?[]")
 _MAGIC_OR_CLOSING = lazy_regex(r"[]*?[]")
 
 
-class Pattern(NamedTuple):
+class Pattern(msgspec.Struct, frozen=True):
     text: str
     owner: str  # the input or job that has it, for messages
     is_code: bool

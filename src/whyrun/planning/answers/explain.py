@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from whyrun.errors import printable
 from whyrun.ids import split_site
@@ -25,7 +27,7 @@ Line = tuple[str, str]  # (reason code or lower-case mark, text)
 # --- text --------------------------------------------------------------------------------------------------------
 
 
-class CommandContext(NamedTuple):
+class CommandContext(msgspec.Struct, frozen=True):
     """The options of the present command, so that commands in hints work when the user pastes them."""
 
     words: str = ""  # the workflow, inputs and state, with a blank before each

@@ -6,7 +6,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import iter_parents
 from whyrun.graph.publishing.conflicts import LinksOnDisk, RealFolder, input_paths
@@ -17,7 +19,7 @@ from whyrun.workflow.inputs import InputValue
 _MANY = 16  # with this many subfolders, reading the parent is faster than a stat of each
 
 
-class _Resolved(NamedTuple):
+class _Resolved(msgspec.Struct, frozen=True):
     path: str  # without links: from the project folder (itself: empty) where it lies inside, else absolute
     link: str | None = None  # the first link on the way
     exists: bool = True
@@ -44,7 +46,7 @@ class RealPaths:
         """Resolve only the folder of a file: publishing replaces a link at the path itself and does not follow it."""
         folder, slash, name = path.rpartition("/")
         resolved = self.look(folder or slash)
-        return resolved._replace(path=self._from_project(os.path.join(resolved.path, name)))
+        return replace(resolved, path=self._from_project(os.path.join(resolved.path, name)))
 
     def other_paths(self, path: str, *, followed: bool) -> Iterator[tuple[str, str]]:
         """Other paths of a file in the project, and of its target (`followed`), each with the way, for messages."""
@@ -78,17 +80,17 @@ class RealPaths:
         name = path.rpartition("/")[2]
         resolved = os.path.join(above.path, name)
         if not above.exists:
-            return above._replace(path=resolved)  # there can be no link
+            return replace(above, path=resolved)  # there can be no link
         full = os.path.join(self.root, resolved)
         try:
             mode = os.lstat(full).st_mode
         except OSError:
-            return above._replace(path=resolved, exists=False)
+            return replace(above, path=resolved, exists=False)
         if stat.S_ISLNK(mode):
             return _Resolved(self._from_project(os.path.realpath(full)), above.link or path)
         if name == os.pardir:
             resolved = os.path.realpath(full)
-        return above._replace(path=self._from_project(resolved))
+        return replace(above, path=self._from_project(resolved))
 
     def _from_project(self, path: str) -> str:
         if not path.startswith("/"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -149,7 +148,7 @@ class _Section(msgspec.Struct, frozen=True):
         return [key.value for key, _ in self.entries]
 
 
-class _Import(NamedTuple):
+class _Import(msgspec.Struct, frozen=True):
     key: Scalar
     fields: Mapping[str, Node]
     workflow: Workflow | None  # None if its content is not known
@@ -408,8 +407,8 @@ class _FileReader:
     def _import_decls(self, imported: Mapping[str, _Import], names: Names) -> dict[str, ImportDecl] | None:
         """None if there are too many, counting the imports of imports."""
         imports: dict[str, ImportDecl] = {}
-        for name, (key, fields, workflow) in imported.items():
-            decl = check_import_inputs(key, fields, workflow, names, self.jobs)
+        for name, found in imported.items():
+            decl = check_import_inputs(found.key, found.fields, found.workflow, names, self.jobs)
             if decl is not None:
                 imports[name] = decl
         if sum(self.files.instances[decl.workflow.source] for decl in imports.values()) > MAX_IMPORTS:
