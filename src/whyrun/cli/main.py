@@ -133,7 +133,8 @@ def _exit_with_open_calls(code: int) -> None:
 
 def _main(argv: Sequence[str] | None) -> None:
     """Run a command. Expected errors become messages and exit statuses, never tracebacks."""
-    # A plan consists of many long-lived objects and hardly any cycles, and the process is short.
+    # A plan consists of many long-lived objects and hardly any cycles, and the process is short. The installed command
+    # has done this before its imports (`entry`).
     gc.disable()
     arguments = sys.argv[1:] if argv is None else argv
     try:
