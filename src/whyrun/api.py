@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -24,6 +24,8 @@ from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 if TYPE_CHECKING:
+    from typing import TypedDict, Unpack
+
     from whyrun.console.logger import WorkflowLogger
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.protocol.run_options import RunOptions
@@ -34,6 +36,48 @@ PathLike = str | os.PathLike[str]
 Inputs = Mapping[str, Any] | str | os.PathLike[str] | None
 Ids = str | Sequence[str]
 Tell = Callable[[str], None]
+
+if TYPE_CHECKING:  # only annotations name these; a plan need not make them
+
+    class PlanArguments(TypedDict, total=False):
+        """The keywords of `LoadedWorkflow.plan` and `explain`."""
+
+        up: int | None
+        targets: Ids
+        force: Ids
+        assume: Ids
+        at: str | None
+
+    class BackendKeywords(TypedDict, total=False):
+        """Options of backends that may also be given as keywords, because scripts did so before `backend_options`.
+
+        A new option needs no line here: it is given in `backend_options`.
+        """
+
+        dask_address: str | None
+
+    class ExecutionArguments(BackendKeywords, total=False):
+        """The keywords that `run` and `compare` share."""
+
+        jobs: int
+        fail_fast: bool
+        limits: Mapping[str, float] | None
+        backend: str
+        backend_options: Mapping[str, str] | None
+        logger: WorkflowLogger | None
+
+    class RunArguments(ExecutionArguments, total=False):
+        """The keywords of `LoadedWorkflow.run`."""
+
+        up: int | None
+        targets: Ids
+        force: Ids
+
+    class CompareArguments(ExecutionArguments, total=False):
+        """The keywords of `LoadedWorkflow.compare`."""
+
+        against: str | None
+        accept: bool
 
 
 class LoadedWorkflow(msgspec.Struct, frozen=True):
@@ -162,51 +206,6 @@ def load(
     loaded = LoadedWorkflow(workflow_file, inputs, state, manifest)
     loaded.project().workflow  # noqa: B018  # an invalid file is an error here, not at the first use
     return loaded
-
-
-class PlanArguments(TypedDict, total=False):
-    """The keywords of `LoadedWorkflow.plan` and `explain`."""
-
-    up: int | None
-    targets: Ids
-    force: Ids
-    assume: Ids
-    at: str | None
-
-
-class BackendKeywords(TypedDict, total=False):
-    """Options of backends that may also be given as keywords, because scripts did so before `backend_options`.
-
-    A new option needs no line here: it is given in `backend_options`.
-    """
-
-    dask_address: str | None
-
-
-class ExecutionArguments(BackendKeywords, total=False):
-    """The keywords that `run` and `compare` share."""
-
-    jobs: int
-    fail_fast: bool
-    limits: Mapping[str, float] | None
-    backend: str
-    backend_options: Mapping[str, str] | None
-    logger: WorkflowLogger | None
-
-
-class RunArguments(ExecutionArguments, total=False):
-    """The keywords of `LoadedWorkflow.run`."""
-
-    up: int | None
-    targets: Ids
-    force: Ids
-
-
-class CompareArguments(ExecutionArguments, total=False):
-    """The keywords of `LoadedWorkflow.compare`."""
-
-    against: str | None
-    accept: bool
 
 
 def plan(

@@ -30,8 +30,6 @@ from whyrun.project_config import ProjectConfig, read_project_config, shared_sto
 from whyrun.snapshot.actions.connections import connect
 from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_snapshot
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action
-from whyrun.snapshot.actions.output_hooks import ask_outputs, disowned_sites
-from whyrun.snapshot.actions.parameter_checks import Misfit, instance_misfits
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.observe import DiskObserver, InputObserver
@@ -44,6 +42,7 @@ from whyrun.workflow.parsing.parse import Reading, load_reading
 
 if TYPE_CHECKING:
     from whyrun.connections.file import Connections
+    from whyrun.snapshot.actions.parameter_checks import Misfit
 
 DEFAULT_FILE = "workflow.yaml"
 ROUNDS = 20  # how often the rest of an invalid workflow is expanded again to find more problems
@@ -208,7 +207,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
         """The graph with its connections, and with the paths that output hooks of actions return."""
         graph, problems = self._connect(graph)
         if not problems:
-            graph, problems = ask_outputs(graph, self._fitting(graph), self.inspector, self.folder)
+            graph, problems = self._ask_outputs(graph)
         problems = problems or self._path_conflicts(graph)
         if problems:
             raise InvalidError(problems)
@@ -270,7 +269,12 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
     def parameter_misfits(self, graph: Graph) -> list[Misfit]:
         """Known values, and types of bindings, that do not fit typed parameters."""
-        return list(instance_misfits(graph, self._askable(graph), self.inspector, self._given_by))
+        askable = self._askable(graph)
+        if not any(info.typed for info in askable.values()):
+            return []  # most workflows: nothing is imported
+        from whyrun.snapshot.actions.parameter_checks import instance_misfits
+
+        return list(instance_misfits(graph, askable, self.inspector, self._given_by))
 
     def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
@@ -294,13 +298,16 @@ class Project(msgspec.Struct, eq=False, dict=True):
             **{entry.partition("=")[0]: "given by `--set`" for entry in self.sets},
         }
 
-    def _fitting(self, graph: Graph) -> dict[str, ActionInfo]:
-        """The actions of jobs whose parameters fit: only their hooks can be called."""
+    def _ask_outputs(self, graph: Graph) -> tuple[Graph, list[Diagnostic]]:
+        """The graph with the paths that output hooks return. Only hooks of jobs whose parameters fit can be called."""
         askable = self._askable(graph)
         if not any(info.hooks for info in askable.values()):
-            return askable
+            return graph, []  # most workflows: nothing is imported
+        from whyrun.snapshot.actions.output_hooks import ask_outputs
+
         wrong = {misfit.table.name for misfit in self.parameter_misfits(graph)}
-        return {name: i for name, i in askable.items() if name not in wrong and not self.looked_up[name].misfits}
+        fitting = {name: i for name, i in askable.items() if name not in wrong and not self.looked_up[name].misfits}
+        return ask_outputs(graph, fitting, self.inspector, self.folder)
 
     def _askable(self, graph: Graph) -> dict[str, ActionInfo]:
         """The actions of complete jobs: where an entry was left out, a parameter would seem to be missing."""
@@ -352,7 +359,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
                 graph, of_connections = self._connect(graph)
                 yield from of_connections
                 yield from self.parameter_problems(graph)
-                graph, of_hooks = ask_outputs(graph, self._fitting(graph), self.inspector, self.folder)
+                graph, of_hooks = self._ask_outputs(graph)
                 yield from of_hooks
                 yield from self._path_conflicts(graph)
                 return
@@ -398,6 +405,10 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
     def ask_about_files(self, snapshot: PlanningSnapshot) -> dict[str, str]:
         """Published files in which an action does not find its part: site → "disowned"."""
+        if not any(info.hooks for info in self.infos.values()):
+            return {}
+        from whyrun.snapshot.actions.output_hooks import disowned_sites
+
         reader = reader_of_snapshot(snapshot, self.folder, self.store.path)
         return disowned_sites(snapshot, self.infos, self.inspector, reader)
 

@@ -4,14 +4,22 @@ each is held to the other."""
 from __future__ import annotations
 
 import inspect
+import runpy
+import typing
 from collections.abc import Callable
 from typing import Any, get_args
+from unittest.mock import patch
 
 import pytest
 
 from whyrun import api
-from whyrun.api import CompareArguments, ExecutionArguments, LoadedWorkflow, PlanArguments, RunArguments
+from whyrun.api import LoadedWorkflow
 
+with patch.object(typing, "TYPE_CHECKING", True):  # the TypedDicts exist for type checkers only
+    CHECKED = runpy.run_path(api.__file__)
+PlanArguments, RunArguments, CompareArguments, ExecutionArguments = (
+    CHECKED[f"{name}Arguments"] for name in ("Plan", "Run", "Compare", "Execution")
+)
 PAIRS = [
     (LoadedWorkflow.plan, PlanArguments),
     (LoadedWorkflow.explain, PlanArguments),
@@ -28,7 +36,7 @@ def keywords(function: Callable[..., Any]) -> dict[str, str]:
         if parameter.kind is parameter.KEYWORD_ONLY:
             found[name] = parameter.annotation
         elif parameter.kind is parameter.VAR_KEYWORD:
-            (unpacked,) = get_args(eval(parameter.annotation, vars(api)))
+            (unpacked,) = get_args(eval(parameter.annotation, CHECKED))
             found |= entries(unpacked)
     return found
 

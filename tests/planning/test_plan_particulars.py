@@ -257,7 +257,7 @@ def test_outputs_of_a_failed_attempt_count_as_never_made(project: Make) -> None:
     made = (Output("Artifact:One.N", "aa", 1, "integer", None, (1,)),)
 
     def missing(record: StepRecord | None) -> list[Any]:
-        return MissingOutput.find(case._replace(record=record))
+        return MissingOutput.find(msgspec.structs.replace(case, record=record))
 
     assert missing(None) == [MissingOutput("Artifact:One.N")]
     assert missing(StepRecord(Attempt(1, 1, 1, "f", False, made))) == [MissingOutput("Artifact:One.N")]

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from copy import copy
-from dataclasses import replace
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from project_lab import Lab
 from whyrun.artifacts.hash_column import HashColumn

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import astuple
 
 from whyrun.project import Project
 from whyrun.snapshot.observing import symlinks as linked
@@ -353,10 +354,10 @@ def test_where_paths_lead(tmp_path: Path) -> None:
         ("deep/src/a", "deep/more/b"),
     )
     paths = RealPaths(folder)
-    assert paths.location("/etc") == ("/etc", None, True)
-    assert paths.look("lib/../a") == ("deep/a", "lib", False)
-    assert paths.look("lib/inner") == ("deep/more", "lib", True)  # the first link is the one that is told of
-    assert paths.look("deep/src/inner") == ("deep/more", "deep/src/inner", True)
+    assert astuple(paths.location("/etc")) == ("/etc", None, True)
+    assert astuple(paths.look("lib/../a")) == ("deep/a", "lib", False)
+    assert astuple(paths.look("lib/inner")) == ("deep/more", "lib", True)  # the first link is the one that is told of
+    assert astuple(paths.look("deep/src/inner")) == ("deep/more", "deep/src/inner", True)
     assert list(paths.other_paths("out/x", followed=False)) == []
     assert list(paths.other_paths("lib/a", followed=False)) == [("deep/src/a", "through the link `lib`")]
 

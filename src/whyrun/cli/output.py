@@ -70,8 +70,6 @@ def note_running(project: Project) -> None:
 
 def note_lost_runs(project: Project, note: Callable[[str], None]) -> None:
     """Tell which runs are missing or in another folder, before an answer that does not take them into account."""
-    import shlex
-
     from whyrun.log.runs import LAST_NOT_THERE, state_left_behind
     from whyrun.project_config import CONFIG_FILE
 
@@ -84,6 +82,8 @@ def note_lost_runs(project: Project, note: Callable[[str], None]) -> None:
         )
     left = state_left_behind(project.file, project.state)
     if left is not None:
+        import shlex
+
         old, new, config = map(os.path.relpath, (left, project.state_dir, project.folder / CONFIG_FILE))
         note(
             f"`{old}` has runs of this workflow, but is not used: because of `{config}`, the state is in `{new}`. "

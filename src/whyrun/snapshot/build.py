@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import replace
 from typing import overload
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.errors import WhyrunError, error

@@ -7,11 +7,11 @@ snapshot can be recorded and rebuilt (`history.replay`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.graph.tables import (
@@ -109,8 +109,7 @@ class LogReader(Protocol):
 Estimator = Callable[[Sequence[int]], Mapping[int, float]]
 
 
-@dataclass(frozen=True, eq=False)
-class PlanningSnapshot:
+class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Built once (`build_planning_snapshot`) and never changed: more knowledge makes a new snapshot (`with_…`)."""
 
     dependency_graph: Graph
@@ -119,10 +118,10 @@ class PlanningSnapshot:
     files: Mapping[str, str]  # observed: published site → "deleted" | "changed"
     lost: frozenset[str]  # observed: `Output.bytes_key` of bytes that are gone
     suspects: Sequence[int] = ()
-    consumed: Mapping[tuple[int, int], Consumed] = field(default_factory=dict)
+    consumed: Mapping[tuple[int, int], Consumed] = msgspec.field(default_factory=dict)
     rows: Sequence[Sequence[StepRecord | None]] = ()  # [table][row]: what the log says of it
     shas: Sequence[Sequence[HashColumn]] = ()  # [table][artifact][row]: recorded, and still there
-    shared: Mapping[str, SharedResult] = field(default_factory=dict)  # found in a shared store, by fingerprint
+    shared: Mapping[str, SharedResult] = msgspec.field(default_factory=dict)  # found in a shared store, by fingerprint
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
 
     @property

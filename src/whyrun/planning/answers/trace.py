@@ -7,10 +7,11 @@ left out because it was no suspect. If the judge then disagrees with the plan, p
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from whyrun.errors import printable
 from whyrun.graph.fingerprint import counts, group_token, token
