@@ -256,7 +256,8 @@ def path_problem(path: str) -> str | None:
     """
     if not path or path != path.strip():
         return "it is empty, or begins or ends with a space"
-    if _NOT_IN_PATHS.search(path):
+    # Most paths are printable ASCII, and need no expression that takes 0.2 ms to compile.
+    if "\\" in path if path.isascii() and path.isprintable() else _NOT_IN_PATHS.search(path):
         return "it has a character that paths cannot have"
     if SECTION_MARK in path:
         return f"`{SECTION_MARK}` separates a shared file from the key of a section"
