@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
@@ -24,7 +24,7 @@ from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 if TYPE_CHECKING:
-    from typing import TypedDict, Unpack
+    from typing import Unpack
 
     from whyrun.console.logger import WorkflowLogger
     from whyrun.execution.compare.compare import CompareResult
@@ -37,6 +37,16 @@ Inputs = Mapping[str, Any] | str | os.PathLike[str] | None
 Ids = str | Sequence[str]
 Tell = Callable[[str], None]
 
+
+class BackendKeywords(TypedDict, total=False):
+    """Options of backends that may also be given as keywords, because scripts did so before `backend_options`.
+
+    A new option needs no line here: it is given in `backend_options`.
+    """
+
+    dask_address: str | None
+
+
 if TYPE_CHECKING:  # only annotations name these; a plan need not make them
 
     class PlanArguments(TypedDict, total=False):
@@ -47,14 +57,6 @@ if TYPE_CHECKING:  # only annotations name these; a plan need not make them
         force: Ids
         assume: Ids
         at: str | None
-
-    class BackendKeywords(TypedDict, total=False):
-        """Options of backends that may also be given as keywords, because scripts did so before `backend_options`.
-
-        A new option needs no line here: it is given in `backend_options`.
-        """
-
-        dask_address: str | None
 
     class ExecutionArguments(BackendKeywords, total=False):
         """The keywords that `run` and `compare` share."""

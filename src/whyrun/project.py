@@ -6,7 +6,6 @@ All problems that can be found before a plan exists are found here and reported 
 from __future__ import annotations
 
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +37,7 @@ from whyrun.snapshot.observing.symlinks import RealPaths
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
-from whyrun.workflow.parsing.parse import Reading, load_reading
+from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
 
 if TYPE_CHECKING:
     from whyrun.connections.file import Connections
@@ -71,8 +70,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
     ) -> Project:
         path = Path(file if file is not None else DEFAULT_FILE)
         if not path.is_file():
-            what = f"`{path}` is a folder" if path.is_dir() else f"there is no workflow file `{path}`"
-            raise error("FILE_MISSING", what, hint=_hint_for_missing(path))
+            raise missing_file(path, DEFAULT_FILE)
         if manifest is not None and not _is_dataset_plan(path):
             hint = "the inputs of a workflow file are given with `--inputs` and `--set`"
             raise error("USAGE", f"`{path}` is not a dataset plan, so it takes no inputs manifest", hint=hint)
@@ -450,20 +448,3 @@ def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:
 
 def _composes(workflow: Workflow) -> bool:
     return workflow.composition is not None or any(_composes(i.workflow) for i in workflow.imports.values())
-
-
-def _hint_for_missing(path: Path) -> str:
-    """What the user may have meant by a workflow file that does not exist."""
-    from difflib import get_close_matches  # imported late: only this error needs it
-
-    if str(path).startswith(("Job:", "Artifact:")):
-        return f"this is an ID and not a file; to plan or run only this, write `--target {shlex.quote(str(path))}`"
-    files = sorted(each.name for each in path.parent.glob("*.y*ml"))
-    near = get_close_matches(path.name, files, n=1, cutoff=0.8)
-    if near:
-        return f"did you mean `{path.with_name(near[0])}`?"
-    if path == Path(DEFAULT_FILE):
-        above = next((folder / path for folder in Path.cwd().parents if (folder / path).is_file()), None)
-        if above is not None:
-            return f"there is one in a folder above: name it `{os.path.relpath(above)}`"
-    return "name the file, or make one with `whyrun init`"

@@ -67,7 +67,7 @@ def test_no_module_writes_to_a_snapshot_or_its_graph(file: Path) -> None:
 
 
 def test_the_records_themselves_refuse_it() -> None:
-    assert PlanningSnapshot.__dataclass_params__.frozen
+    assert PlanningSnapshot.__struct_config__.frozen
     assert Graph.__struct_config__.frozen
     assert JobTable.__struct_config__.frozen
 

@@ -10,7 +10,7 @@ import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
@@ -183,7 +183,7 @@ class Judge:
 # store has makes more of them known. So this goes through the graph layer by layer and asks once for each layer.
 
 # Fingerprints, each with a step that has it → the results that the store has.
-Ask = Callable[[Mapping[str, str]], Mapping[str, SharedResult]]
+Ask: TypeAlias = "Callable[[Mapping[str, str]], Mapping[str, SharedResult]]"
 
 
 def is_shareable(snapshot: PlanningSnapshot, table: JobTable) -> bool:

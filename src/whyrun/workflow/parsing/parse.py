@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec.structs import replace
 
-from whyrun.errors import Diagnostic, InvalidError
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.workflow.fields import Schema, object_schema
 from whyrun.workflow.model import Workflow
 from whyrun.workflow.nodes import Problems
@@ -122,3 +123,26 @@ def read_workflow(root: str, read: Callable[[str], str], *, shown: Callable[[str
 
 def _unreadable(problem: Diagnostic) -> Reading:
     return Reading(None, None, (), (problem,))
+
+
+def missing_file(path: Path, default: str) -> WhyrunError:
+    what = f"`{path}` is a folder" if path.is_dir() else f"there is no workflow file `{path}`"
+    return error("FILE_MISSING", what, hint=_meant(path, default))
+
+
+def _meant(path: Path, default: str) -> str:
+    """A hint: what the user may have meant by a workflow file that does not exist."""
+    import shlex  # imported late, like the next: only this error needs them
+    from difflib import get_close_matches
+
+    if str(path).startswith(("Job:", "Artifact:")):
+        return f"this is an ID and not a file; to plan or run only this, write `--target {shlex.quote(str(path))}`"
+    files = sorted(each.name for each in path.parent.glob("*.y*ml"))
+    near = get_close_matches(path.name, files, n=1, cutoff=0.8)
+    if near:
+        return f"did you mean `{path.with_name(near[0])}`?"
+    if path == Path(default):
+        above = next((folder / path for folder in Path.cwd().parents if (folder / path).is_file()), None)
+        if above is not None:
+            return f"there is one in a folder above: name it `{os.path.relpath(above)}`"
+    return "name the file, or make one with `whyrun init`"
