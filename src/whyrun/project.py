@@ -32,8 +32,7 @@ from whyrun.snapshot.actions.lookup import LookedUp, look_up_action
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.observe import DiskObserver, InputObserver
-from whyrun.snapshot.observing.reserved_paths import own_files, path_conflicts, patterns_of, reserved_folder
-from whyrun.snapshot.observing.symlinks import RealPaths
+from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow

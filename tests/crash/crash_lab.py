@@ -22,11 +22,10 @@ from crash_fork_server import FORK_SERVER, Forked, clean_environment
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.evidence.run_directory import RunDirectory
-from whyrun.evidence.status import status_of
 from whyrun.ids import file_name
 from whyrun.log import events as ev
 from whyrun.log.journal import check_chain
-from whyrun.log.outcomes import fold_outcome
+from whyrun.log.outcomes import fold_outcome, status_of
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.project import Project

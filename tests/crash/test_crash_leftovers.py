@@ -15,7 +15,7 @@ from fault_selection import SOAK
 
 from project_lab import Heard
 from whyrun.execution.adopt.adopt import adopt_file
-from whyrun.execution.run.crash_leftovers import complete_killed_run
+from whyrun.execution.run.preflight import complete_killed_run
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock

@@ -60,7 +60,7 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "bundle/bundle.py": ({"open to write": 1}, "an archive in memory"),
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
     "worker/isolation.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
-    "run/crash_leftovers.py": ({"os.rename": 1}, SCRATCH),
+    "run/preflight.py": ({"os.rename": 1}, SCRATCH),
     "worker/materialize.py": ({"os.symlink": 2}, SCRATCH),
     "run/lifecycle.py": ({"subprocess.run": 1}, "a command of the user's"),
     "worker/outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
@@ -111,7 +111,7 @@ def test_execution_writes_nothing_past_the_one_module_but_what_is_no_state() -> 
         assert why
         known[name].update(calls)
     assert {name: calls for name, calls in found.items() if calls != known[name]} == {}
-    assert not found["run/crash_leftovers.py"] - Counter({"os.rename": 1}), "`debug.log` is state"
+    assert not found["run/preflight.py"] - Counter({"os.rename": 1}), "`debug.log` is state"
 
 
 def test_the_check_would_notice() -> None:

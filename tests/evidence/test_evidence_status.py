@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from whyrun.evidence.status import status_of
 from whyrun.log.events import (
     ArtifactAdopted,
     PlanComputed,
@@ -14,7 +13,7 @@ from whyrun.log.events import (
     StepSkipped,
     StepStart,
 )
-from whyrun.log.outcomes import fold_outcome
+from whyrun.log.outcomes import fold_outcome, status_of
 
 START = RunStart(
     seq=1,

@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from project_lab import Lab
-from whyrun.evidence.status import status_of
-from whyrun.log.outcomes import fold_outcome
+from whyrun.log.outcomes import fold_outcome, status_of
 
 
 def test_the_status_written_by_the_run_is_the_fold_of_its_log(tmp_path: Path) -> None:

@@ -9,7 +9,6 @@ import msgspec
 import pytest
 
 from whyrun.errors import StateError
-from whyrun.log.event_checks import check_ids
 from whyrun.log.events import (
     ArtifactAvailable,
     InputRecorded,
@@ -20,6 +19,7 @@ from whyrun.log.events import (
     StepFailed,
     StepStart,
     Task,
+    check_ids,
 )
 from whyrun.log.journal import (
     FIRST_CHAIN,

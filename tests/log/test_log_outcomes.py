@@ -12,7 +12,7 @@ import pytest
 from whyrun.errors import StateError
 from whyrun.log import events as ev
 from whyrun.log.decoding import long_list, read_long_list
-from whyrun.log.event_checks import check_ids, id_problem, ids_of, owner_problem
+from whyrun.log.events import check_ids, id_problem, ids_of, owner_problem
 from whyrun.log.journal import check, parse_timestamp
 from whyrun.log.outcomes import count_outcomes, fold_outcome
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyrun.console.plan_text import render_plan
-from whyrun.planning.answers.explain import explain_json, render_explain
+from whyrun.planning.answers.explain import explain_json, render_explain, render_plan
 from whyrun.planning.answers.listing import Listing
 from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions

@@ -14,9 +14,15 @@ import pytest
 
 from whyrun.execution.backends.base import Ended, Received
 from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Visible
-from whyrun.execution.backends.sandbox.fork_messages import Exited, Started, StartFailed, encode
 from whyrun.execution.backends.sandbox.instance import SandboxInstance
-from whyrun.execution.backends.sandbox.launcher import SandboxFailed, SandboxProcess
+from whyrun.execution.backends.sandbox.launcher import (
+    Exited,
+    SandboxFailed,
+    SandboxProcess,
+    Started,
+    StartFailed,
+    encode,
+)
 
 Message = Started | StartFailed | Exited
 

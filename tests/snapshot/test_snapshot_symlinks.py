@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 
 from whyrun.project import Project
-from whyrun.snapshot.observing import symlinks as linked
-from whyrun.snapshot.observing.symlinks import RealPaths
+from whyrun.snapshot.observing import paths as linked
+from whyrun.snapshot.observing.paths import RealPaths
 
 HINT = "choose another path for the output"
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.project import Project
     from whyrun.snapshot.actions.parameter_checks import Misfit
-    from whyrun.snapshot.observing.symlinks import RealPaths
+    from whyrun.snapshot.observing.paths import RealPaths
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
@@ -294,7 +294,7 @@ def _misfits(project: Project) -> list[Misfit]:
 def check_log_file(project: Project, path: str) -> None:
     """Refuse a `--log-file` that the workflow reads, makes or keeps its state in: appending would damage it."""
     from whyrun.errors import error
-    from whyrun.snapshot.observing.symlinks import RealPaths
+    from whyrun.snapshot.observing.paths import RealPaths
 
     paths, file = RealPaths(project.folder), os.path.realpath(path)
     for reserved, what in _reserved_paths(project, paths, os.path.relpath(file, paths.root)):

@@ -20,11 +20,10 @@ from whyrun.artifacts.hashing import Tree, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError
-from whyrun.evidence.status import status_of
 from whyrun.ids import file_name, output_of
 from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, read_events
-from whyrun.log.outcomes import RunOutcome
+from whyrun.log.outcomes import RunOutcome, status_of
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.snapshot import PlanningSnapshot

@@ -197,8 +197,8 @@ def command(
       whyrun plan --assume 'Input:ThenImages[2]=changed'
       whyrun plan --reason INPUT_CHANGED --limit 50
     """
-    from whyrun.console.plan_text import render_plan
     from whyrun.errors import error
+    from whyrun.planning.answers.explain import render_plan
 
     if save is not None and (at is not None or assume):
         raise error(

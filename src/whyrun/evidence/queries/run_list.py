@@ -9,11 +9,10 @@ import msgspec
 from msgspec.structs import asdict
 
 from whyrun.errors import StateError, error
-from whyrun.evidence.status import error_of
 from whyrun.log import events as ev
 from whyrun.log.journal import STATUS_FILE
 from whyrun.log.lock import Holder, holder_and_state, running_run
-from whyrun.log.outcomes import RunOutcome, lost_end
+from whyrun.log.outcomes import RunOutcome, error_of, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
 

@@ -36,7 +36,7 @@ from whyrun.evidence.verify.links import LinkCheck
 from whyrun.evidence.verify.report import PLAN_AGAIN, Checked, Findings, Kind, VerifyProblem
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
-from whyrun.log.event_checks import value_hash_problem
+from whyrun.log.events import value_hash_problem
 from whyrun.log.journal import EVENTS_FILE
 
 PLAN_FILE = "plan.json"

@@ -17,7 +17,6 @@ from whyrun import __version__
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.evidence.run_directory import RunDirectory, source_files
-from whyrun.evidence.status import status_of
 from whyrun.evidence.verify.bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
 from whyrun.evidence.verify.lines import LineCheck, check_end, described, tombstone_problem
 from whyrun.evidence.verify.report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Verification, VerifyProblem
@@ -27,7 +26,7 @@ from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, STATUS_FILE, last_chain, last_event, read_blocks, read_events
 from whyrun.log.lock import holder, running_run
-from whyrun.log.outcomes import RunOutcome
+from whyrun.log.outcomes import RunOutcome, status_of
 from whyrun.log.runs import LAST_LOST_HINT, LAST_NOT_THERE, NOT_THERE, RunRef, WorkflowState, run_name
 from whyrun.log.tombstones import Tombstone
 from whyrun.snapshot.history.reader import fold_runs

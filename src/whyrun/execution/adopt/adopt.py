@@ -36,7 +36,7 @@ from whyrun.execution.dispatch.step_builder import manifest, recorded_bindings
 from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.recording.publisher import PublishedHashes, Publisher, path_and_section, published_hashes
 from whyrun.execution.recording.recorder import Recorder, Reporter
-from whyrun.execution.run.crash_leftovers import complete_killed_run
+from whyrun.execution.run.preflight import complete_killed_run
 from whyrun.execution.worker.collect import collect_file, collect_value
 from whyrun.execution.worker.failure import StepError
 from whyrun.graph.fingerprint import recorded_suffix

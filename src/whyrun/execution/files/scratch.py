@@ -1,7 +1,7 @@
 """The scratch folder of a worker: created once, used by every step, emptied in between.
 
 The worker moves a step's logs and files from here to the evidence. If the worker died, the backend does it, and if the
-host died as well, the next run does (`crash_leftovers`), all with this code. So a kill may interrupt every move here,
+host died as well, the next run does (`preflight`), all with this code. So a kill may interrupt every move here,
 and the move can be repeated.
 """
 

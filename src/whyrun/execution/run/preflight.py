@@ -1,17 +1,37 @@
-"""Checks before a run starts: limits, resources, and folders that cannot be published to."""
+"""Before a run starts: checks of limits, resources and folders, and the completion of a run that was killed."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial
 from operator import itemgetter
+from pathlib import Path
 
+import msgspec
+
+from whyrun import disk
 from whyrun.artifacts.hashing import iter_parents
 from whyrun.artifacts.publishing.publish import LINK_HINT, link_problem
+from whyrun.artifacts.store import Store
+from whyrun.connections.redact import NOTHING_SECRET
+from whyrun.disk import Area
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
+from whyrun.evidence.composition.run_folder import finish_run
+from whyrun.evidence.run_directory import RunDirectory
+from whyrun.execution.backends.remote.site import MARKER as SITE_MARKER
+from whyrun.execution.backends.remote.site import SCRATCH as SITE_SCRATCH
+from whyrun.execution.files.safe_files import fetch_tree_below, head_below
+from whyrun.execution.files.scratch import MARKER_SIZE, NESTED_SITES, Scratch, drop_links, read_marker, step_folder
+from whyrun.execution.files.tree_removal import is_real_folder
 from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.worker.isolation import end_workers
 from whyrun.graph.tables import Graph
-from whyrun.ids import split_site
+from whyrun.ids import file_name, split_site
+from whyrun.log import events as ev
+from whyrun.log.decoding import decoded
+from whyrun.log.events import UNREADABLE
+from whyrun.log.runs import RunRef
 from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import Place
@@ -81,3 +101,90 @@ def _one_path_for_each_folder(graph: Graph, nodes: Sequence[int]) -> Iterator[tu
             if key not in seen:
                 seen.add(key)
                 yield table.decl.places.get(f"outputs.{output.name}.path", table.decl.place), path
+
+
+# --- What a killed run left ------------------------------------------------------------------------------------------
+
+
+class _Secrets(msgspec.Struct):
+    """The secrets that a cfg names."""
+
+    secrets: list[str] = []
+
+
+_secrets = msgspec.json.Decoder(_Secrets)
+
+
+def complete_killed_run(run: RunRef, store: Store, scratch: Path) -> None:
+    """Called by `repair`: complete the folder of a killed run. Its status is written last, as a sign that all is."""
+    _keep_leftovers(run, scratch)
+    finish_run(RunDirectory(run.path), store)
+
+
+def _keep_leftovers(run: RunRef, scratch: Path) -> None:
+    try:
+        names = sorted(os.listdir(scratch))
+    except FileNotFoundError:
+        return
+    own = [path for name in names if name.startswith(f"{run.name}-") and is_real_folder(path := scratch / name)]
+    if not own:
+        return
+    for folder in own:  # the workers of a Dask cluster that the run started have their scratch folders below
+        for beneath in sorted(folder.glob(f"{NESTED_SITES}/whyrun-*/tmp")):
+            _keep_leftovers(run, beneath)
+    end_workers([Scratch(folder).home for folder in own])
+    interrupted = _interrupted_steps(run)
+    for folder in own:
+        for site in (None, *sorted(name for name in os.listdir(folder) if name.isdigit())):
+            marked = Scratch(folder).marked() if site is None else _marked_at(folder, site)
+            # Files of a step that no event names are not evidence. Files of a step with secrets cannot be kept: the
+            # secrets are not known any more, so they cannot be redacted.
+            if marked is None or interrupted.get(marked[0]) != marked[1] or _has_secrets(run, marked[0]):
+                continue
+            try:
+                left = Scratch(folder if site is None else _copied(folder, site))
+                left.keep_all(step_folder(run.path, marked[0]), NOTHING_SECRET)
+            except OSError as problem:  # files that cannot be moved must not stop every later run
+                text = f"{marked[0]}: what it left could not be kept: {problem.strerror}"
+                disk.append_line(Area.RUN, RunDirectory(run.path).debug_log, text)
+
+
+# A sandboxed step may have replaced anything below its site by a symlink, and we are not sandboxed. So we open a path
+# part by part without following links, and keep a copy instead of moving files.
+
+
+def _marked_at(folder: Path, site: str) -> tuple[str, int] | None:
+    """The marker of the host; the step could have changed the marker of its worker."""
+    return read_marker(head_below(folder, f"{site}/{SITE_MARKER}", MARKER_SIZE))
+
+
+def _copied(folder: Path, site: str) -> Path:
+    """A complete copy of the scratch folder at a site. An earlier repair that was killed may have made it already."""
+    copy, part = folder / f"brought-{site}", folder / "part"
+    if not copy.exists():
+        Scratch(part).remove()
+        fetch_tree_below(folder, f"{site}/{SITE_SCRATCH}", part)
+        drop_links(part)
+        os.rename(part, copy)
+    return copy
+
+
+def _interrupted_steps(run: RunRef) -> dict[str, int]:
+    """The steps that the repair recorded as interrupted, each with its last attempt."""
+    attempts: dict[str, int] = {}
+    interrupted: set[str] = set()
+    for event in run.events():
+        if isinstance(event, ev.StepStart):
+            attempts[event.step_id] = event.attempt
+        elif isinstance(event, ev.LogRepaired):
+            interrupted.update(event.interrupted)
+    return {step: attempts[step] for step in interrupted if step in attempts}
+
+
+def _has_secrets(run: RunRef, step: str) -> bool:
+    """Whether the step had secrets; True also if its cfg cannot be read any more."""
+    path = RunDirectory(run.path).cfg / f"{file_name(step.partition(':')[2])}.json"
+    try:
+        return bool(decoded(_secrets.decode, path.read_bytes()).secrets)
+    except (OSError, *UNREADABLE):
+        return True

@@ -27,12 +27,12 @@ from whyrun.execution.recording.composition import composition_section, keep_dat
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import RunCounts, Usage
-from whyrun.execution.run.crash_leftovers import complete_killed_run
 from whyrun.execution.run.lifecycle import MANIFEST, OnFinish, RunEnvironment, execute_run
 from whyrun.execution.run.preflight import (
     check_folders,
     check_limits,
     check_resources,
+    complete_killed_run,
     resource_limits,
     unlimited_resources,
 )

@@ -14,8 +14,17 @@ import msgspec
 from whyrun.errors import WhyrunError, error
 from whyrun.ids import Kind, output_of, site_of
 from whyrun.log import lean_events as scan
-from whyrun.log.event_checks import PLAIN_OWN, damaged_line, id_problem, owner_problem, value_hash_problem
-from whyrun.log.events import DAMAGE_HINT, INTERRUPTED_ERROR, INTERRUPTED_TYPE, NOT_PUBLISHED
+from whyrun.log.events import (
+    DAMAGE_HINT,
+    INTERRUPTED_ERROR,
+    INTERRUPTED_TYPE,
+    NOT_PUBLISHED,
+    PLAIN_OWN,
+    damaged_line,
+    id_problem,
+    owner_problem,
+    value_hash_problem,
+)
 from whyrun.log.lean_events import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 

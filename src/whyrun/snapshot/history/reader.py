@@ -25,8 +25,7 @@ from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.disk import Area
 from whyrun.errors import StateError, error
 from whyrun.log.decoding import decoded, read_long_list
-from whyrun.log.event_checks import check_ids, damaged_line, id_problem
-from whyrun.log.events import UNREADABLE
+from whyrun.log.events import UNREADABLE, check_ids, damaged_line, id_problem
 from whyrun.log.lean_events import line_marks, read_lines, scan
 from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start

@@ -31,7 +31,7 @@ from typing import NoReturn
 import msgspec
 
 from whyrun.execution.backends.sandbox.bubblewrap import INSIDE, Limits, sandbox_argv
-from whyrun.execution.backends.sandbox.fork_messages import (
+from whyrun.execution.backends.sandbox.launcher import (
     DESCRIPTORS,
     REQUEST_LIMIT,
     Exited,

@@ -13,17 +13,48 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+import msgspec
+
 from whyrun.execution.backends.base import with_whyrun
 from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Tools, Visible, view_argv
-from whyrun.execution.backends.sandbox.fork_messages import (
-    Exited,
-    FromKeeper,
-    Request,
-    Started,
-    StartFailed,
-    decode_from_keeper,
-    encode,
-)
+
+# --- The messages between launcher and fork server -------------------------------------------------------------------
+
+REQUEST_LIMIT = 1 << 17  # bytes
+DESCRIPTORS = 4  # stdin, stdout and stderr of the worker, and the pipe for the keeper's messages
+
+
+class Request(msgspec.Struct, frozen=True):
+    spec: SandboxSpec
+    limits: Limits
+    tools: Tools
+    start: str = ""  # the worker's argument
+    command: list[str] = []  # a program to run instead of the worker
+
+
+class Started(msgspec.Struct, tag=True, frozen=True):
+    """The worker runs. Process IDs are those of the host."""
+
+    worker: int  # leader of its process group
+    first: int  # the sandbox ends with this process
+
+
+class StartFailed(msgspec.Struct, tag=True, frozen=True):
+    reason: str
+
+
+class Exited(msgspec.Struct, tag=True, frozen=True):
+    status: int  # negative: the signal that killed the worker
+
+
+FromKeeper = Started | StartFailed | Exited
+
+encode = msgspec.json.Encoder().encode
+decode_request = msgspec.json.Decoder(Request).decode
+decode_from_keeper: Callable[[bytes], FromKeeper] = msgspec.json.Decoder(FromKeeper).decode
+
+
+# --- The launcher ----------------------------------------------------------------------------------------------------
 
 _PATIENCE = 5.0  # seconds for a killed sandbox to be gone
 _START = 60.0  # seconds for a sandbox to start on a busy machine
