@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from contextlib import nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from crash_fork_server import forked_workers
+from msgspec.structs import replace
 from oracle_backend import Crash, Faults, LabBackend
 from oracle_counts import Counts
 from oracle_flow import MODULI, Flow, artifacts_of, flow_yaml, module_source, published_path
