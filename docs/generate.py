@@ -1,4 +1,4 @@
-"""Writes the generated parts of the docs: the tables of keys in language.md, of errors.md, the help in cli.md.
+"""Writes the generated parts of the docs: tables in language.md, planning.md and errors.md, the help in cli.md.
 
     python docs/generate.py          write them
     python docs/generate.py --check  say which are not current, and fail
@@ -20,6 +20,7 @@ from whyrun.cli.main import COMMANDS, cli
 from whyrun.disk import TABLE
 from whyrun.errors import CODES, Exit
 from whyrun.evidence.parity.fields import DECLARED
+from whyrun.planning.reasons import KINDS
 from whyrun.workflow.fields import Key
 from whyrun.workflow.parsing.file import WORKFLOW_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS
@@ -105,6 +106,11 @@ def job_keys() -> str:
     return rows
 
 
+def reasons() -> str:
+    """In the order in which a plan lists them."""
+    return "| reason | when |\n|---|---|\n" + "".join(f"| `{kind.code}` | {kind.when} |\n" for kind in KINDS)
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "codes": codes,
     "exits": exits,
@@ -112,6 +118,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "help": help_pages,
     "job-keys": job_keys,
     "parity-events": parity_events,
+    "reasons": reasons,
     "workflow-keys": workflow_keys,
 }
 

@@ -7,8 +7,6 @@ import sys
 
 from source_tree import PACKAGE, PROJECT
 
-from whyrun.planning.reasons import CODES
-
 DOCS = PROJECT / "docs"
 ARCHITECTURE = DOCS / "architecture.md"
 sys.path.append(str(DOCS))
@@ -73,8 +71,3 @@ def test_no_folder_is_crowded() -> None:
         if count > 12 and init.parent.name != "commands":
             crowded[init.parent.relative_to(PACKAGE).as_posix()] = count
     assert crowded == {}
-
-
-def test_the_page_on_planning_has_every_reason() -> None:
-    text = (DOCS / "planning.md").read_text(encoding="utf-8")
-    assert [code for code in CODES if f"`{code}`" not in text] == []

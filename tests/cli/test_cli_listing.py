@@ -6,6 +6,8 @@ from pathlib import Path
 
 from cli_lab import whyrun
 
+from whyrun.planning.reasons import CODES
+
 MANY = """\
 workflow: many
 inputs: {Rows: {type: integer, default: 4}}
@@ -78,8 +80,8 @@ def test_what_cannot_be_chosen_is_refused(tmp_path: Path) -> None:
     assert unknown.err.splitlines()[0] == "error[UNKNOWN_REFERENCE]: `Job:Fitt[1]` names nothing in this workflow"
     wrong = whyrun(tmp_path, "plan", "--reason", "BORED")
     assert (wrong.code, wrong.err.splitlines()[0]) == (2, (
-        "error[USAGE]: invalid value for `--reason`: `BORED` is not a reason; the reasons are RETRY_PREVIOUS_FAILURE, "
-        "MISSING_OUTPUT, INPUT_CHANGED, UPSTREAM_FAILED, UPSTREAM_DIRTY, FORCED"
+        "error[USAGE]: invalid value for `--reason`: `BORED` is not a reason; "
+        f"the reasons are {', '.join(CODES)}"
     ))  # fmt: skip
     part = whyrun(tmp_path, "plan", "--json", "--reason", "FORCED")
     assert part.code == 2

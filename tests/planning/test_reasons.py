@@ -25,11 +25,13 @@ from whyrun.planning.reasons import (
     bounded,
     read_reason,
     reason_json,
+    why_executed,
 )
 
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "planning.md"
 
-# One of each kind, with every field, as it is written and as it is told.
+# The contract: every code in its order, with an example that has every field, as it is written and as it is told.
+# No other test lists the codes.
 EXAMPLES: list[tuple[FoundReason, dict[str, Any], str]] = [
     (
         RetryPreviousFailure("r0001", 2, "ValueError", "no"),
@@ -57,6 +59,36 @@ EXAMPLES: list[tuple[FoundReason, dict[str, Any], str]] = [
     (UpstreamDirty("Job:A"), {"code": "UPSTREAM_DIRTY", "job": "Job:A"}, "Job:A"),
     (Forced("layer:0"), {"code": "FORCED", "by": "layer:0"}, "--force layer:0"),
 ]  # fmt: skip
+
+# What `explain --trace` says if a reason was not found, and why no earlier result is taken if it was.
+IF_NONE: dict[type[FoundReason], tuple[str, str | None]] = {
+    RetryPreviousFailure: ("its latest attempt did not fail", None),
+    MissingOutput: ("every declared output is available", None),
+    InputChanged: ("nothing that is known differs from what its last success consumed", None),
+    UpstreamFailed: ("no input waits for a job that failed", None),
+    UpstreamDirty: ("no input waits for a job that will be executed", None),
+    Forced: ("no `--force` names it", "a forced job is executed"),
+}
+
+
+def test_every_reason_says_why_it_was_not_found_and_whether_it_allows_reuse() -> None:
+    assert {kind: (kind.if_none, kind.no_reuse) for kind in KINDS} == IF_NONE
+
+
+def test_the_first_reason_that_forbids_reuse_says_why() -> None:
+    assert why_executed([]) is None
+    assert why_executed([MissingOutput(), UpstreamDirty("Job:A"), More("UPSTREAM_DIRTY", 3)]) is None
+    assert why_executed([MissingOutput(), Forced("layer:0")]) == "a forced job is executed"
+
+
+def test_which_reasons_outdate_the_present_result() -> None:
+    """What becomes of an adopted output, if everything upstream comes out as before."""
+    reasons = [*(reason for reason, _, _ in EXAMPLES), MissingOutput("Artifact:A.X", "retyped")]
+    assert [reason.code for reason in reasons if reason.outdates_result] == [
+        "INPUT_CHANGED",
+        "FORCED",
+        "MISSING_OUTPUT",
+    ]
 
 
 def test_every_reason_has_an_example_here_in_the_order_of_the_union() -> None:

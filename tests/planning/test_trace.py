@@ -11,8 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from project_lab import Lab
-from whyrun.planning.answers.trace import Trace, trace_job
+from whyrun.planning.answers.trace import JUDGE, Trace, TraceLine, trace_job
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
+from whyrun.planning.reasons import CODES, KINDS
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 FLOW = """
@@ -43,13 +44,23 @@ def trace_of(snapshot: PlanningSnapshot, lab: Lab, job: str, options: PlanOption
 
 
 def trace(lab: Lab, job: str, sets: tuple[str, ...] = (), **options: Any) -> str:
-    """The trace as it is printed, with HASH for hashes: those of actions and lists change with the code."""
+    """The trace as it is printed, without the reasons that were not found, and with HASH for hashes: those of actions
+    and lists change with the code."""
     answer = trace_of(lab.snapshot(sets), lab, job, PlanOptions(**options))
     assert not answer.contradiction
-    return re.sub(r"\b[0-9a-f]{4}…", "HASH…", answer.render())
+    if answer.state != "inactive":
+        judged = (line.subject for line in answer.lines if line.module == JUDGE and line.subject in CODES)
+        assert tuple(dict.fromkeys(judged)) == CODES, "the trace tells of every reason, in the order of the union"
+    found = tuple(line for line in answer.lines if line.module != JUDGE or not line.text.startswith("no: "))
+    return text(re.sub(r"\b[0-9a-f]{4}…", "HASH…", replace(answer, lines=found).render()))
 
 
 def text(lines: str) -> str:
+    """Columns are as wide as the longest code, so the blanks between them are no part of what a test compares."""
+    return re.sub(r"(?<=\S) {3,}", "   ", text_as_it_is(lines))
+
+
+def text_as_it_is(lines: str) -> str:
     return textwrap.dedent(lines).strip("\n")
 
 
@@ -69,16 +80,30 @@ def test_a_job_that_never_ran(lab: Lab) -> None:
           planning/consume     call                     Input:Make.with.call "acts:one"
           planning/consume     fail                     Input:Fail false
           planning/consume     x                        Input:X 1
-          planning/judge       RETRY_PREVIOUS_FAILURE   no: its latest attempt did not fail
           planning/judge       MISSING_OUTPUT           Artifact:Make.N
-          planning/judge       INPUT_CHANGED            no: there is no success to compare with
-          planning/judge       UPSTREAM_FAILED          no: no input waits for a job that failed
-          planning/judge       UPSTREAM_DIRTY           no: no input waits for a job that will be executed
-          planning/judge       FORCED                   no: no `--force` names it
           planning/reuse       no candidate             no earlier result has the fingerprint
           planning/plan        layer                    0
           planning/plan        verdict                  planned: it will be executed
     """)
+
+
+def test_the_columns_are_aligned() -> None:
+    lines = (TraceLine("a/b", "x", "one"), TraceLine("a/bcd", "longer", "two"))
+    assert Trace("Job:A", "clean", lines, False).render() == text_as_it_is("""
+        Job:A
+          a/b     x        one
+          a/bcd   longer   two
+    """)
+
+
+def test_each_reason_that_was_not_found_says_why(lab: Lab) -> None:
+    never_ran = trace_of(lab.snapshot(), lab, "Job:Make")
+    assert line(never_ran, JUDGE, "INPUT_CHANGED") == "no: there is no success to compare with"
+    lab.succeed()
+    clean = trace_of(lab.snapshot(), lab, "Job:Make")
+    assert {kind.code: line(clean, JUDGE, kind.code) for kind in KINDS} == {
+        kind.code: f"no: {kind.if_none}" for kind in KINDS
+    }
 
 
 def test_a_clean_job(lab: Lab) -> None:
@@ -95,12 +120,6 @@ def test_a_clean_job(lab: Lab) -> None:
           planning/consume     fail                     Input:Fail false, as consumed
           planning/consume     x                        Input:X 1, as consumed
           planning/judge       not asked                it is not a suspect, and nothing upstream changed; asked now, the judge says:
-          planning/judge       RETRY_PREVIOUS_FAILURE   no: its latest attempt did not fail
-          planning/judge       MISSING_OUTPUT           no: every declared output is available
-          planning/judge       INPUT_CHANGED            no: nothing that is known differs from what its last success consumed
-          planning/judge       UPSTREAM_FAILED          no: no input waits for a job that failed
-          planning/judge       UPSTREAM_DIRTY           no: no input waits for a job that will be executed
-          planning/judge       FORCED                   no: no `--force` names it
           planning/reuse       not asked                the instance is clean
           planning/plan        layer                    0
           planning/plan        verdict                  clean: it is up to date
@@ -127,9 +146,6 @@ def test_a_dirty_job_with_options_that_leave_it_out(lab: Lab) -> None:
           planning/judge       MISSING_OUTPUT           Artifact:Make.N
           planning/judge       INPUT_CHANGED            fail ← Input:Fail  false → true
           planning/judge       INPUT_CHANGED            x ← Input:X  1 → 2
-          planning/judge       UPSTREAM_FAILED          no: no input waits for a job that failed
-          planning/judge       UPSTREAM_DIRTY           no: no input waits for a job that will be executed
-          planning/judge       FORCED                   no: no `--force` names it
           planning/reuse       no candidate             no earlier result has the fingerprint
           planning/plan        layer                    0
           planning/plan        --target                 needs it
@@ -147,12 +163,9 @@ def test_a_dirty_job_with_options_that_leave_it_out(lab: Lab) -> None:
           planning/consume     all[0]                   not known yet: it waits for a job upstream
           planning/consume     all[1]                   Input:X 1 → Input:X 2
           planning/consume     call                     Input:Last.with.call "acts:one", as consumed
-          planning/judge       RETRY_PREVIOUS_FAILURE   no: its latest attempt did not fail
-          planning/judge       MISSING_OUTPUT           no: every declared output is available
           planning/judge       INPUT_CHANGED            all[1] ← Input:X  1 → 2
           planning/judge       UPSTREAM_FAILED          Artifact:Make.N
           planning/judge       UPSTREAM_DIRTY           Job:Make
-          planning/judge       FORCED                   no: no `--force` names it
           planning/reuse       not considered           what it would consume is not known yet; the run decides
           planning/plan        layer                    1
           planning/plan        --force                  does not name it
@@ -196,24 +209,18 @@ def test_a_job_that_reuses_an_earlier_result(lab: Lab) -> None:
           planning/consume     call                     Input:Make.with.call "acts:one", as consumed
           planning/consume     fail                     Input:Fail false, as consumed
           planning/consume     x                        Input:X 1, as consumed
-          planning/judge       RETRY_PREVIOUS_FAILURE   no: its latest attempt did not fail
           planning/judge       MISSING_OUTPUT           Artifact:Make.N  out/n.json (deleted)
-          planning/judge       INPUT_CHANGED            no: nothing that is known differs from what its last success consumed
-          planning/judge       UPSTREAM_FAILED          no: no input waits for a job that failed
-          planning/judge       UPSTREAM_DIRTY           no: no input waits for a job that will be executed
-          planning/judge       FORCED                   no: no `--force` names it
           planning/reuse       r0001                    taken: it has the fingerprint, and all outputs are available
           planning/plan        layer                    0
           planning/plan        verdict                  reused: the result of r0001 is taken
-    """)  # noqa: E501  # lines as they are printed
-    forced = trace(lab, "Job:Make", force=("layer:0",)).splitlines()[-6:]
+    """)  # lines as they are printed
+    forced = trace(lab, "Job:Make", force=("layer:0",)).splitlines()[-5:]
     assert forced == [
-        "  planning/judge       UPSTREAM_DIRTY           no: no input waits for a job that will be executed",
-        "  planning/judge       FORCED                   --force layer:0",
-        "  planning/reuse       not considered           a forced job is executed",
-        "  planning/plan        layer                    0",
-        "  planning/plan        --force                  layer:0",
-        "  planning/plan        verdict                  planned: it will be executed",
+        "  planning/judge   FORCED   --force layer:0",
+        "  planning/reuse   not considered   a forced job is executed",
+        "  planning/plan   layer   0",
+        "  planning/plan   --force   layer:0",
+        "  planning/plan   verdict   planned: it will be executed",
     ]
 
 

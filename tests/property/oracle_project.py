@@ -22,11 +22,11 @@ from whyrun.execution.backends.base import Backend
 from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.planning.reasons import CODES
 from whyrun.project import Project
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.history.replay import replay_snapshot
 
-CODES = ("RETRY_PREVIOUS_FAILURE", "MISSING_OUTPUT", "INPUT_CHANGED", "UPSTREAM_FAILED", "UPSTREAM_DIRTY", "FORCED")
 PURE = Path(__file__).with_name("oracle_pure.py").read_text(encoding="utf-8")
 
 

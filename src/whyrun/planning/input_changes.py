@@ -49,6 +49,10 @@ class InputChanged(ReasonBase, frozen=True):
     versions: tuple[str, ...] | None = None  # of an action: `whyrun-text-actions 0.1.0 → 9.9`
 
     code = "INPUT_CHANGED"
+    when = (
+        "what it would consume now differs from what its last success consumed: the content of an input or element, a "
+        "parameter, the action, a binding that was added, removed or got other content, or a member of a fan-in"
+    )
     if_none = "nothing that is known differs from what its last success consumed"
 
     @classmethod
@@ -83,7 +87,7 @@ class InputChanged(ReasonBase, frozen=True):
         return cls.if_none if success is not None else "there is no success to compare with"
 
     @property
-    def needs_execution(self) -> bool:
+    def outdates_result(self) -> bool:
         return True
 
     def producer(self, graph: Graph) -> int | None:

@@ -1,7 +1,8 @@
 """Which job instances are dirty, inactive or clean, and for which reasons. Pure.
 
-`Judge.judge_all` starts from the suspects of the snapshot and follows the edges downstream of every verdict that is not
-clean. An instance that it does not reach is clean. `Judge.judge` judges one instance, after everything upstream.
+`Judge.judge_all` starts from the suspects of the snapshot and of the reasons, and follows the edges downstream of every
+verdict that is not clean. An instance that it does not reach is clean. `Judge.judge` judges one instance, after
+everything upstream.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -20,7 +22,7 @@ from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
 from whyrun.planning.reason_base import Case, PendingFanIns
-from whyrun.planning.reasons import Reason, find_reasons
+from whyrun.planning.reasons import KINDS, Reason, find_reasons, why_executed
 from whyrun.planning.reuse import Candidate, Reuse, candidates, is_undone, successes_by_fingerprint
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -63,10 +65,16 @@ class Judge:
         self._fan_ins = PendingFanIns(snapshot)
         self._any_success: dict[str, tuple[str, Attempt]] | None = None
 
+    @cached_property
+    def suspects(self) -> frozenset[int]:
+        """The instances to judge in any case: those that may have changed, and those that a reason names."""
+        named = (node for kind in KINDS for node in kind.suspects(self.snapshot, self.forced))
+        return frozenset((*self.snapshot.suspects, *named))
+
     def judge_all(self, layers: Sequence[int]) -> None:
-        """Find the verdict on every instance that is not trivially clean: start from the suspects and the forced ones,
-        and follow the edges downstream of every verdict that is not clean."""
-        waiting = {*self.snapshot.suspects, *self.forced}
+        """Find the verdict on every instance that is not trivially clean: start from the suspects, and follow the edges
+        downstream of every verdict that is not clean."""
+        waiting = set(self.suspects)
         by_layer: dict[int, list[int]] = {}  # a layer is judged as a whole, because all dependents are in later ones
         for node in waiting:
             by_layer.setdefault(layers[node], []).append(node)
@@ -119,7 +127,12 @@ class Judge:
         if not reasons:
             return CLEAN
         return Verdict(
-            "dirty", tuple(reasons), self.reuse(case), consumption.undecided, consumption.maybe, consumption.shown
+            "dirty",
+            tuple(reasons),
+            self.reuse(case, reasons),
+            consumption.undecided,
+            consumption.maybe,
+            consumption.shown,
         )
 
     def case(self, node: int, consumption: Consumption) -> Case:
@@ -142,18 +155,19 @@ class Judge:
         slots = counted(table, self.snapshot.actions[table.name].uncounted)
         return consumption.fingerprint(self.prefix(table, position), slots)
 
-    def reuse(self, case: Case) -> Reuse | None:
+    def reuse(self, case: Case, reasons: Sequence[Reason]) -> Reuse | None:
         """The earlier result that a dirty instance takes instead of being executed."""
-        if self.why_no_reuse(case) is None:
+        if self.why_no_reuse(case, reasons) is None:
             for candidate in self.reuse_candidates(case):
                 if candidate.reuse is not None:
                     return candidate.reuse
         return None
 
-    def why_no_reuse(self, case: Case) -> str | None:
-        """Why no earlier result is considered for a dirty instance; None if candidates are."""
-        if case.forced_by is not None:
-            return "a forced job is executed"
+    def why_no_reuse(self, case: Case, reasons: Sequence[Reason]) -> str | None:
+        """Why no earlier result is considered for a dirty instance with these reasons; None if candidates are."""
+        because = why_executed(reasons)
+        if because is not None:
+            return because
         if not case.consumption.known:
             return "what it would consume is not known yet; the run decides"
         return "whether it is active is not known yet; the run decides" if case.consumption.maybe else None
@@ -206,7 +220,7 @@ def with_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> PlanningSnapsho
     layers = compute_layers(graph)
     judge = Judge(snapshot, {}, results)
     waiting: defaultdict[int, set[int]] = defaultdict(set)  # by layer
-    for node in snapshot.suspects:
+    for node in judge.suspects:
         waiting[layers[node]].add(node)
     asked: set[str] = set()
     while waiting:
@@ -214,7 +228,8 @@ def with_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> PlanningSnapsho
         wanted: dict[int, str] = {}
         for node in nodes:
             verdict = judge.verdicts[node] = judge.judge(node)
-            if verdict.state == "dirty" and verdict.reuse is None and not verdict.maybe:
+            may_reuse = why_executed(verdict.reasons) is None and not verdict.maybe
+            if verdict.state == "dirty" and verdict.reuse is None and may_reuse:
                 fingerprint = _wanted_fingerprint(snapshot, judge, node)
                 if fingerprint is not None:
                     wanted[node] = fingerprint

@@ -219,10 +219,11 @@ def judge_instances(snapshot: PlanningSnapshot, options: PlanOptions) -> Judged:
     graph = snapshot.dependency_graph
     if options.up is not None and options.up < 1:
         raise error("USAGE", f"`--up {options.up}`: it takes the number of layers to run, from 1", hint=_UP)
-    work_to_do = bool(snapshot.suspects or options.force or options.targets)
-    layers = compute_layers(graph) if work_to_do else []
+    layers = compute_layers(graph) if options.force or options.targets else []
     forced = _forced(graph, layers, options.force)
     judge = Judge(snapshot, forced)
+    if judge.suspects and not layers:  # not if there is nothing to judge: that must cost nearly nothing
+        layers = compute_layers(graph)
     judge.judge_all(layers)
     wanted = _wanted(graph, options.targets)
     if wanted is not None:

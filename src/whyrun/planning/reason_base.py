@@ -5,7 +5,7 @@ The reasons themselves are in `planning.reasons`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from typing import Any, ClassVar, Protocol, TypeVar
 
@@ -83,8 +83,20 @@ class ReasonBase(msgspec.Struct, frozen=True):
     """One particular of one reason. Each kind has a `code`, a `find` that looks for it and a `text` for people."""
 
     code: ClassVar[str]
+    when: ClassVar[str]  # the row of docs/planning.md
     if_none: ClassVar[str]  # says for `explain --trace` why `find` found nothing
     waits_for_upstream: ClassVar[bool] = False  # it names a job upstream that has no result yet
+    # Why an instance with this reason takes no earlier result, even if one has its fingerprint. None: it may take one.
+    # Planning, the run and the shared store obey it, and `explain --trace` prints it.
+    no_reuse: ClassVar[str | None] = None
+
+    @classmethod
+    def suspects(cls, snapshot: PlanningSnapshot, forced: Mapping[int, str]) -> Iterable[int]:
+        """Instances to judge for this reason although the snapshot does not suspect them: their latest attempt
+        succeeded with their fingerprint, and they have all outputs. The judge asks once per plan, also if nothing has
+        changed. So a look at every record costs time in each plan of a large workflow."""
+        del snapshot, forced
+        return ()
 
     @classmethod
     def why_none(cls, case: Case) -> str:
@@ -92,9 +104,9 @@ class ReasonBase(msgspec.Struct, frozen=True):
         return cls.if_none
 
     @property
-    def needs_execution(self) -> bool:
-        """Whether the job needs another result even if everything upstream comes out as before."""
-        return False
+    def outdates_result(self) -> bool:
+        """Whether the job needs another result, executed or reused, even if everything upstream comes out as before."""
+        return self.no_reuse is not None
 
     def producer(self, graph: Graph) -> int | None:
         """The job upstream that this reason leads to, if any."""

@@ -1,16 +1,17 @@
 """Why a job instance is in the plan: the union of all reasons, in the order in which a plan lists them. Pure.
 
-Everything about reasons follows from the union at the end of this module: codes, order, texts, JSON and how the judge
-finds them. To add a reason, write a class with `code`, `if_none`, `find` and `text`, and add it to `FoundReason`; then
-add a row to the table in docs/planning.md.
+Everything about reasons follows from the union at the end of this module: codes, order, texts, JSON, how the judge
+finds them, whether they allow reuse, and the table in docs/planning.md. To add a reason, write a class with `code`,
+`when`, `if_none`, `find` and `text`, add it to `FoundReason`, and run `python docs/generate.py`.
 
-The judge looks only at suspects and at jobs downstream of a change. So a reason that needs neither a new fingerprint
-nor a missing output must also make the instance a suspect (`snapshot.suspects`).
+The judge looks only at suspects and at jobs downstream of a change. The snapshot suspects an instance if its latest
+attempt failed, or its fingerprint, its outputs or its condition may have changed. A reason for any other instance must
+name it in `suspects`. A reason that an earlier result does not satisfy must also set `no_reuse`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, get_args
 
@@ -29,6 +30,7 @@ from whyrun.planning.reason_base import (
     artifact_key,
 )
 from whyrun.snapshot.records import KEPT_OF_ERROR, run_name
+from whyrun.snapshot.snapshot import PlanningSnapshot
 
 LISTED = 20  # particulars of one code that a plan lists; it counts the rest
 _CHANGES = {
@@ -51,6 +53,7 @@ class RetryPreviousFailure(ReasonBase, frozen=True):
     error: str
 
     code = "RETRY_PREVIOUS_FAILURE"
+    when = "its latest attempt failed, timed out or was interrupted"
     if_none = "its latest attempt did not fail"
 
     @classmethod
@@ -76,6 +79,10 @@ class MissingOutput(ReasonBase, frozen=True):
     path: str | None = None
 
     code = "MISSING_OUTPUT"
+    when = (
+        "the job never succeeded, or a declared output or leaf is not available: never made, deleted, or changed "
+        "outside Whyrun, or its shared file is no longer valid JSON"
+    )
     if_none = "every declared output is available"
 
     @classmethod
@@ -105,7 +112,7 @@ class MissingOutput(ReasonBase, frozen=True):
         return missing
 
     @property
-    def needs_execution(self) -> bool:
+    def outdates_result(self) -> bool:
         return self.change == "retyped"
 
     @property
@@ -129,6 +136,7 @@ class UpstreamFailed(ReasonBase, frozen=True):
     artifact: str
 
     code = "UPSTREAM_FAILED"
+    when = "a job whose output it needs failed"
     if_none = "no input waits for a job that failed"
     waits_for_upstream = True
 
@@ -162,6 +170,7 @@ class UpstreamDirty(ReasonBase, frozen=True):
     job: str
 
     code = "UPSTREAM_DIRTY"
+    when = "a job that it depends on will be executed, so its input is not known yet"
     if_none = "no input waits for a job that will be executed"
     waits_for_upstream = True
 
@@ -194,15 +203,18 @@ class Forced(ReasonBase, frozen=True):
     by: str  # the option's text: `Job:ThenImage[*]`, `layer:0`
 
     code = "FORCED"
+    when = "you named it with `--force`"
     if_none = "no `--force` names it"
+    no_reuse = "a forced job is executed"
+
+    @classmethod
+    def suspects(cls, snapshot: PlanningSnapshot, forced: Mapping[int, str]) -> Iterable[int]:
+        del snapshot
+        return forced
 
     @classmethod
     def find(cls, case: Case) -> list[Forced]:
         return [] if case.forced_by is None else [Forced(case.forced_by)]
-
-    @property
-    def needs_execution(self) -> bool:
-        return True
 
     def text(self, job: str) -> str:
         del job
@@ -240,6 +252,11 @@ def find_reasons(case: Case, most: int | None = LISTED) -> list[Reason]:
         if len(particulars):
             reasons += bounded(kind.code, particulars, most)
     return reasons
+
+
+def why_executed(reasons: Iterable[Reason]) -> str | None:
+    """Why no earlier result may be taken, by the first reason that forbids it; None if all reasons allow it."""
+    return next((why for reason in reasons if (why := KIND_OF[reason.code].no_reuse) is not None), None)
 
 
 def bounded(code: str, particulars: Particulars[FoundReason], most: int | None = LISTED) -> list[Reason]:

@@ -51,7 +51,7 @@ from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption
 from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob
-from whyrun.planning.reasons import Forced
+from whyrun.planning.reasons import Forced, why_executed
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -95,7 +95,7 @@ class Runner:
         self.work, self.policy, self.backend, self.sharing = work, policy, backend, sharing
         self.recorder, self.graph = publisher.recorder, work.snapshot.dependency_graph
         self.jobs: dict[int, PlannedJob] = {job.node: job for job in work.plan.planned}
-        self.forced = {job.node for job in work.plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
+        self.no_reuse = {job.node for job in work.plan.planned if why_executed(job.reasons) is not None}
         self.scheduler = Scheduler(self.graph, work.plan, policy.limits, gated=self.gated)
         self.states, self.retries = self.scheduler.states, Retries()
         self.results = StepResults(work.snapshot, work.plan, self.states)
@@ -104,7 +104,8 @@ class Runner:
         self.reusable.announce_sections(work.plan)
         self.reusable.restore_planned(work.plan)
         self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run)
-        self.requests = RememberedRequests(work.snapshot, self.forced)
+        forced = {job.node for job in work.plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
+        self.requests = RememberedRequests(work.snapshot, forced)
         self.outcomes = self.make_outcomes(publisher)
         self.pending_sections = PendingSections(self.graph, publisher)
         self.active: dict[str, ActiveStep] = {}  # by step ID: at the backend
@@ -222,7 +223,7 @@ class Runner:
             return False
         fingerprint = self.judge.fingerprint(table, position, consumed)
         step = PreparedStep(job.id, node, table, position, consumed, fingerprint)
-        if node not in self.forced and node not in self.retries.attempts:
+        if node not in self.no_reuse and node not in self.retries.attempts:
             reuse = self.reusable.find(node, table, position, fingerprint)
             if reuse is not None:
                 self.reuse(step, reuse)

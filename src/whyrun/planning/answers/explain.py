@@ -112,7 +112,7 @@ class Fate(StrEnum):
 def fate_of_adopted(job: PlannedJob) -> Fate:
     if job.reuse is not None:
         return Fate.REUSED
-    if any(not isinstance(reason, More) and reason.needs_execution for reason in job.reasons):
+    if any(not isinstance(reason, More) and reason.outdates_result for reason in job.reasons):
         return Fate.EXECUTED
     return Fate.OPEN if any(isinstance(reason, UpstreamDirty) for reason in job.reasons) else Fate.EXECUTED
 

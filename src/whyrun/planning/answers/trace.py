@@ -293,7 +293,7 @@ def _reuse_lines(case: Case, judged: Judged, verdict: Verdict) -> Iterator[Trace
     if verdict.state != "dirty":
         yield TraceLine(REUSE, "not asked", f"the instance is {verdict.state}")
         return
-    blocked = judged.judge.why_no_reuse(case)
+    blocked = judged.judge.why_no_reuse(case, verdict.reasons)
     if blocked is not None:
         yield TraceLine(REUSE, "not considered", blocked)
         return
