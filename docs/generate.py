@@ -15,6 +15,7 @@ from pathlib import Path
 
 import click
 
+from whyrun.artifacts.compare.files import COMPARERS
 from whyrun.cli.commands.runs import RunsCommand
 from whyrun.cli.main import COMMANDS, cli
 from whyrun.disk import TABLE
@@ -106,6 +107,16 @@ def job_keys() -> str:
     return rows
 
 
+def comparers() -> str:
+    """How contents are compared. Folders have no row in the table of comparers: each of their files has one."""
+    rows = [
+        f"| {row.content} | {row.identical_if} | {row.reported} | {code(row.settings)} |" for row in COMPARERS.values()
+    ]
+    folders = "folders | all files are identical, each by its own kind | files changed, added, removed"
+    table = "\n".join([*rows, f"| {folders} | those of the files |"]).replace("|  |", "| |")
+    return f"| content | identical if | reported | settings |\n|---|---|---|---|\n{table}\n"
+
+
 def reasons() -> str:
     """In the order in which a plan lists them."""
     return "| reason | when |\n|---|---|\n" + "".join(f"| `{kind.code}` | {kind.when} |\n" for kind in KINDS)
@@ -113,6 +124,7 @@ def reasons() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "codes": codes,
+    "comparers": comparers,
     "exits": exits,
     "fault-points": fault_points,
     "help": help_pages,

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from whyrun.artifacts.compare.graphs import is_graphml
 from whyrun.artifacts.compare.result import IDENTICAL, CompareSettings, Comparison, Findings, Unreadable, phrase
@@ -15,27 +16,77 @@ Comparer = Callable[[Path, Path, CompareSettings], Comparison]
 _CHUNK = 1 << 16
 HEAD = 4096  # first bytes that are read to guess the kind of a file
 
-# kind → (module, function, name in notes). Imported on demand: most outputs have equal bytes.
-_COMPARERS = {
-    "json": ("json_values", "compare_json", "JSON"),
-    "table": ("tables", "compare_csv", "a table"),
-    "parquet": ("tables", "compare_parquet", "Parquet"),
-    "graph": ("graphs", "compare_graphs", "a graph"),
-    "image": ("images", "compare_images", "an image"),
-    "text": ("text", "compare_text", "text"),
-    "bytes": ("files", "compare_bytes", "bytes"),
+
+class ComparerRow(NamedTuple):
+    """One comparer: its function, when it is chosen, and its row in docs/compare.md."""
+
+    function: str  # `module:function`; imported on demand, because most outputs have equal bytes
+    name: str  # in notes: "not compared as …"
+    content: str  # the four columns of the docs
+    identical_if: str
+    reported: str
+    settings: tuple[str, ...] = ()  # those that it honours
+    types: tuple[str, ...] = ()
+    suffixes: tuple[str, ...] = ()
+    beginnings: tuple[bytes, ...] = ()  # the first bytes of a file
+
+
+# The order is that of the docs. A file that nothing chooses is compared as text, and if it is none, as bytes.
+COMPARERS: dict[str, ComparerRow] = {
+    "json": ComparerRow(
+        "json_values:compare_json",
+        "JSON",
+        "JSON, sections and value outputs",
+        "the values are the same, in any order of keys",
+        "values changed, added, removed, each with its path",
+        settings=("tolerance",),
+        types=("json", "string", "integer", "number", "boolean"),
+        suffixes=(".json", ".geojson", ".ipynb"),
+    ),
+    "table": ComparerRow(
+        "tables:compare_csv",
+        "a table",
+        "tables: CSV, TSV",
+        "columns and cells are the same; with `keys` in any order of rows",
+        "columns, rows, cells",
+        settings=("keys", "tolerance"),
+        suffixes=(".csv", ".tsv", ".tab"),
+    ),
+    "parquet": ComparerRow(
+        "tables:compare_parquet",
+        "Parquet",
+        "tables: Parquet, with pyarrow or duckdb",
+        "columns and cells are the same; with `keys` in any order of rows",
+        "columns, rows, cells",
+        settings=("keys", "tolerance"),
+        suffixes=(".parquet",),
+        beginnings=(b"PAR1",),
+    ),
+    "graph": ComparerRow(
+        "graphs:compare_graphs",
+        "a graph",
+        "graphs: GraphML",
+        "nodes, edges and their attributes are the same",
+        "edges added, removed, reversed; nodes; attributes",
+        settings=("tolerance",),
+        suffixes=(".graphml",),  # and by its content: see `is_graphml`
+    ),
+    "image": ComparerRow(
+        "images:compare_images",
+        "an image",
+        "images, with Pillow",
+        "the pixels are the same; other data in the file is ignored",
+        "number of pixels, and where",
+        types=("image",),
+        suffixes=(".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"),
+        beginnings=(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"BM"),
+    ),
+    "text": ComparerRow("text:compare_text", "text", "text", "never", "lines changed, added, removed"),
+    "bytes": ComparerRow("files:compare_bytes", "bytes", "bytes", "never", "sizes, and the first difference"),
 }
-_BY_TYPE = {"json": "json", "string": "json", "integer": "json", "number": "json", "boolean": "json", "image": "image"}
-_BY_SUFFIX = {
-    ".json": "json", ".geojson": "json", ".ipynb": "json",
-    ".csv": "table", ".tsv": "table", ".tab": "table", ".parquet": "parquet",
-    ".graphml": "graph",
-    ".png": "image", ".jpg": "image", ".jpeg": "image", ".gif": "image", ".bmp": "image", ".webp": "image",
-    ".tif": "image", ".tiff": "image",
-}  # fmt: skip
-_BY_BEGINNING = {
-    b"\x89PNG\r\n\x1a\n": "image", b"\xff\xd8\xff": "image", b"GIF8": "image", b"BM": "image", b"PAR1": "parquet",
-}  # fmt: skip
+_BY_TYPE = {type_: kind for kind, row in COMPARERS.items() for type_ in row.types}
+_BY_SUFFIX = {suffix: kind for kind, row in COMPARERS.items() for suffix in row.suffixes}
+_BY_BEGINNING = {beginning: kind for kind, row in COMPARERS.items() for beginning in row.beginnings}
 
 
 def compare_files(old: Path, new: Path, type_: str, suffix: str, settings: CompareSettings) -> Comparison:
@@ -44,13 +95,14 @@ def compare_files(old: Path, new: Path, type_: str, suffix: str, settings: Compa
         return IDENTICAL
     notes: list[str] = []
     for kind in dict.fromkeys([kind_of(old, new, type_, suffix), "text", "bytes"]):
-        module, function, name = _COMPARERS[kind]
+        row = COMPARERS[kind]
+        module, _, function = row.function.partition(":")
         compare: Comparer = getattr(import_module(f"whyrun.artifacts.compare.{module}"), function)
         try:
             comparison = compare(old, new, settings)
         except Unreadable as problem:
             if kind != "text" or type_ == "text":  # no note that a binary file is not text
-                notes.append(f"not compared as {name}: {problem}")
+                notes.append(f"not compared as {row.name}: {problem}")
             continue
         for note in reversed(notes):
             comparison = comparison.with_note(note)
