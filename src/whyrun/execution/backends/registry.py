@@ -1,6 +1,7 @@
 """The table of all backends: their names, capabilities and options. Chooses the backend of a run.
 
-A new backend needs one row here. Its module is imported only when the backend is chosen.
+A new backend needs one row here. Its module is imported only when the backend is chosen. `RoutedBackend`, at the end,
+combines two backends for a run in which only some jobs need a sandbox.
 """
 
 from __future__ import annotations
@@ -18,66 +19,6 @@ from whyrun.execution.protocol.messages import ExecStep, Message
 if TYPE_CHECKING:
     from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.graph.tables import Graph
-
-# Two backends used as one: jobs with `sandbox: required` go to the sandbox, all others to the usual backend.
-
-
-_TURN = 0.01  # seconds
-
-
-class RoutedBackend:
-    def __init__(self, usual: Backend, sandbox: Backend) -> None:
-        self.name = usual.name
-        self._usual, self._sandbox = usual, sandbox
-        self._both = (usual, sandbox)
-        self._sandboxed: set[str] = set()  # IDs of steps
-
-    def open(self, session: Session) -> None:
-        for backend in self._both:
-            backend.open(session)
-
-    def prepare(self, stopped: Callable[[], bool]) -> None:
-        for backend in self._both:
-            backend.prepare(stopped)
-
-    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
-        if needs.sandboxed:
-            self._sandboxed.add(command.step_id)
-        self._backend_of(command.step_id).submit(command, secrets, needs)
-
-    def room(self) -> int:
-        return min(backend.room() for backend in self._both)
-
-    def withdraw(self) -> list[ExecStep]:
-        return [command for backend in self._both for command in backend.withdraw()]
-
-    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
-        return [command for backend in self._both for command in backend.unqueue(steps)]
-
-    def acknowledge(self, step_id: str, key: str) -> None:
-        self._backend_of(step_id).acknowledge(step_id, key)
-
-    def signal(self, step_id: str, signum: int) -> None:
-        self._backend_of(step_id).signal(step_id, signum)
-
-    def messages(self, timeout: float) -> Sequence[Message]:
-        # Nothing waits for both at once, so wait briefly in turn. Steps in a sandbox take longer than that.
-        messages = list(self._sandbox.messages(0))
-        messages += self._usual.messages(0 if messages else min(timeout, _TURN))
-        return messages
-
-    def wakeup_fd(self) -> int | None:
-        return self._usual.wakeup_fd()
-
-    def close(self) -> None:
-        try:
-            self._usual.close()
-        finally:
-            self._sandbox.close()
-
-    def _backend_of(self, step_id: str) -> Backend:
-        return self._sandbox if step_id in self._sandboxed else self._usual
-
 
 DEFAULT = "local"
 _SANDBOX = "sandbox"  # where a job with `sandbox: required` goes if the chosen backend routes it
@@ -203,3 +144,64 @@ def _create(entry: BackendEntry, options: Mapping[str, str]) -> Backend:
     module, _, function = entry.factory.partition(":")
     backend: Backend = getattr(import_module(module), function)(**options)
     return backend
+
+
+# --- routing -------------------------------------------------------------------------------------------------------
+
+_TURN = 0.01  # seconds to wait for one backend before the other is asked
+
+
+class RoutedBackend:
+    """Two backends used as one: jobs with `sandbox: required` go to the sandbox, all others to the usual backend."""
+
+    def __init__(self, usual: Backend, sandbox: Backend) -> None:
+        self.name = usual.name
+        self._usual, self._sandbox = usual, sandbox
+        self._both = (usual, sandbox)
+        self._sandboxed: set[str] = set()  # IDs of steps
+
+    def open(self, session: Session) -> None:
+        for backend in self._both:
+            backend.open(session)
+
+    def prepare(self, stopped: Callable[[], bool]) -> None:
+        for backend in self._both:
+            backend.prepare(stopped)
+
+    def submit(self, command: ExecStep, secrets: Mapping[str, str] | None = None, needs: StepNeeds = NO_NEEDS) -> None:
+        if needs.sandboxed:
+            self._sandboxed.add(command.step_id)
+        self._backend_of(command.step_id).submit(command, secrets, needs)
+
+    def room(self) -> int:
+        return min(backend.room() for backend in self._both)
+
+    def withdraw(self) -> list[ExecStep]:
+        return [command for backend in self._both for command in backend.withdraw()]
+
+    def unqueue(self, steps: Set[str]) -> list[ExecStep]:
+        return [command for backend in self._both for command in backend.unqueue(steps)]
+
+    def acknowledge(self, step_id: str, key: str) -> None:
+        self._backend_of(step_id).acknowledge(step_id, key)
+
+    def signal(self, step_id: str, signum: int) -> None:
+        self._backend_of(step_id).signal(step_id, signum)
+
+    def messages(self, timeout: float) -> Sequence[Message]:
+        # Nothing waits for both at once, so wait briefly in turn. Steps in a sandbox take longer than that.
+        messages = list(self._sandbox.messages(0))
+        messages += self._usual.messages(0 if messages else min(timeout, _TURN))
+        return messages
+
+    def wakeup_fd(self) -> int | None:
+        return self._usual.wakeup_fd()
+
+    def close(self) -> None:
+        try:
+            self._usual.close()
+        finally:
+            self._sandbox.close()
+
+    def _backend_of(self, step_id: str) -> Backend:
+        return self._sandbox if step_id in self._sandboxed else self._usual
