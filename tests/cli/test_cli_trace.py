@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 from cli_lab import dedent, whyrun
@@ -57,6 +59,44 @@ def test_the_trace_of_an_earlier_run_and_of_an_assumption(tmp_path: Path) -> Non
     assumed = whyrun(folder, "explain", "--assume", "Input:Mark=?", "--trace", "Job:Script").out.splitlines()
     assert assumed[:2] == ['assuming Input:Mark = "?" (now "!")', "Job:Script"]
     assert assumed[-1].endswith("planned: it will be executed")
+
+
+WRONG_SKIP = """\
+import sys
+import whyrun.snapshot.build as build
+from whyrun.cli.main import main
+build.find_suspects = lambda *_: []  # a bug: nothing is ever judged
+main(sys.argv[1:])
+"""
+
+
+def test_a_contradiction_ends_with_the_exit_status_of_a_bug(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+
+    def with_bug(*words: str) -> tuple[int, list[str]]:
+        done = subprocess.run(
+            [sys.executable, "-c", WRONG_SKIP, *words, "--set", "Mark=?"], cwd=folder, capture_output=True, check=False
+        )
+        assert done.stderr == b""
+        return done.returncode, plain(done.stdout.decode()).splitlines()
+
+    code, lines = with_bug("explain", "--trace", "Job:Script")
+    assert code == 3
+    assert lines[-1].split()[:2] == ["planning/plan", "contradiction"]
+    assert with_bug("explain", "--trace", "Job:Script", "--json")[0] == 3
+    code, lines = with_bug("why", "Job:Script")
+    assert code == 3
+    assert [line for line in lines if "run  " not in line and ".run " not in line] == [
+        "Job:Script is up to date, after r0001",
+        "  last success   it succeeded in r0001",
+        '  same           Input:Script.action  "shell"',
+        '  differs        mark ← Input:Mark  "?"',
+        '  contradiction  INPUT_CHANGED  mark ← Input:Mark  "!" → "?"',
+        "                 a job with a reason is not up to date: a bug in Whyrun; please report what "
+        "`whyrun explain --trace Job:Script` prints",
+    ]
+    assert with_bug("why", "Job:Script", "--json")[0] == 3
 
 
 def test_the_id_is_exact_and_the_trace_is_of_one_job(tmp_path: Path) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
+
+import pytest
 
 from project_lab import Lab
 from whyrun.planning.answers.whatif import named_readers
@@ -181,6 +184,59 @@ def test_a_clean_job_lists_its_compared_inputs(project: Make) -> None:
     (wide,) = why(known(lab), "Job:All")["jobs"]
     assert [c["id"] for c in wide["compared"] if c["name"] == "x"] == [f"Artifact:Each.N[{i}]" for i in range(6)]
     assert "compared_more" not in wide
+
+
+def test_a_clean_job_is_compared_with_what_its_last_success_consumed(project: Make) -> None:
+    lab = project(FLOW, CODE)
+    lab.succeed()
+    state = known(lab)
+    for id_, node in state.graph.node_of.items():
+        if node not in state.jobs:
+            consumed = lab.opened().history().last_consumed(state.snapshot.record(node))
+            found = why_job(state, node, consumed=consumed).to_json()
+            assert found == why(state, id_), "no difference, and no contradiction"
+
+
+def test_a_wrong_skip_is_a_contradiction(project: Make) -> None:
+    """As if `find_suspects` forgot a column."""
+    lab = project(FLOW, CODE)
+    lab.succeed()
+    snapshot = replace(lab.snapshot(["Word=b"]), suspects=())
+    state = PlanView(snapshot, compute_execution_plan(snapshot))
+    node = state.graph.node_of["Job:Say"]
+    consumed = lab.opened().history().last_consumed(snapshot.record(node))
+    (answer,) = why_job(state, node, consumed=consumed).jobs
+    assert [(one.name, one.differs) for one in answer.compared] == [("action", False), ("call", False), ("word", True)]
+    assert [reason.text("Job:Say") for reason in answer.contradiction] == ['word ← Input:Word  "a" → "b"']
+    body = answer.to_json()
+    assert [one for one in body["compared"] if "differs" in one] == [
+        {"name": "word", "id": "Input:Word", "sha256": answer.compared[2].sha256, "value": "b", "differs": True}
+    ]
+    assert [(reason["code"], reason["text"]) for reason in body["contradiction"]] == [
+        ("INPUT_CHANGED", 'word ← Input:Word  "a" → "b"')
+    ]
+    lab.edit("acts.py", '"N": 1}', '"N": 2}')
+    snapshot = replace(lab.snapshot(), suspects=())
+    state = PlanView(snapshot, compute_execution_plan(snapshot))
+    (answer,) = why_job(state, node, consumed=consumed).jobs
+    assert [one.name for one in answer.compared if one.differs] == ["action"]
+
+
+def test_a_missing_output_of_a_clean_job_is_named(project: Make) -> None:
+    """As if `find_suspects` forgot to look for outputs."""
+    lab = project(FLOW, CODE)
+    lab.succeed()
+    snapshot = lab.snapshot()
+    at = snapshot.dependency_graph.artifact_of["Artifact:Each.N[2]"]
+    shas = [[column.copy() for column in columns] for columns in snapshot.shas]
+    shas[at.table][at.artifact][at.position] = None
+    snapshot = replace(snapshot, shas=shas, suspects=[snapshot.dependency_graph.node_of["Job:All"]])
+    message = r"Job:Each\[2\] is clean, but its Artifact:Each\.N\[2\] is not available"
+    with pytest.raises(AssertionError, match=message):
+        compute_execution_plan(snapshot)
+    state = PlanView(snapshot, compute_execution_plan(replace(snapshot, suspects=())))
+    with pytest.raises(AssertionError, match=message):
+        state.artifact_state(at)
 
 
 def test_readers_of_artifacts_and_inputs(project: Make) -> None:

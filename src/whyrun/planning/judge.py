@@ -19,7 +19,7 @@ from msgspec import UNSET
 
 from whyrun.graph.fingerprint import counted, prefix
 from whyrun.graph.layers import compute_layers
-from whyrun.graph.tables import ArtifactAt, JobTable
+from whyrun.graph.tables import ArtifactAt, Graph, JobTable
 from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
 from whyrun.planning.reason_base import Case, PendingFanIns
 from whyrun.planning.reasons import KINDS, Reason, find_reasons, why_executed
@@ -46,6 +46,14 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 CLEAN = Verdict("clean")
+
+
+def missing_of_clean(graph: Graph, at: ArtifactAt) -> str:
+    """The message for a bug: an instance was not judged, although an output of it is missing."""
+    return (
+        f"{graph.job_id(graph.node(at))} is clean, but its {graph.artifact_id(at)} is not available; "
+        "`snapshot/suspects.py` should have found it"
+    )
 
 
 class Judge:
@@ -105,7 +113,7 @@ class Judge:
             return None
         if verdict.state == "clean":
             sha = self.snapshot.shas[at.table][at.artifact][at.position]
-            assert sha is not None, "a clean instance has all its outputs"
+            assert sha is not None, missing_of_clean(self.graph, at)
             spec = self.graph.tables[at.table].artifacts[at.artifact]
             return Available(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
         if verdict.reuse is not None:

@@ -9,6 +9,7 @@ import click
 from whyrun.cli.commands.plan import ListingOptions, listing_options, print_plan, requested_plan
 from whyrun.cli.options import plan_options, project_options
 from whyrun.cli.output import command_context, print_json
+from whyrun.errors import Exit
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -32,6 +33,9 @@ def command(
     as_json: bool,
 ) -> None:
     """Show what would run, with every reason. Nothing is executed.
+
+    With --trace, the exit status is 3 if the last line is `contradiction`: the plan skips a job that
+    has a reason to run. This is a bug in whyrun.
 
     \b
     Example:
@@ -71,13 +75,11 @@ def _print_trace(project: Project, found: Planned, text: str, as_json: bool) -> 
     if "*" not in text:
         parse_id_of("Job", text)
     one_id(text, nodes, "`--trace`")
-    record = found.snapshot.record(nodes[text])
-    success = record.last_success() if record is not None else None
-    consumed = None
-    if success is not None:
-        consumed = project.history().consumed([success]).get((success.run, success.seq))
+    consumed = project.history().last_consumed(found.snapshot.record(nodes[text]))
     trace = trace_job(found.snapshot, found.plan, nodes[text], consumed)
     if as_json:
         print_json(trace.to_json())
     else:
         print_plan(found, trace.render())
+    if trace.contradiction:
+        click.get_current_context().exit(Exit.STATE)

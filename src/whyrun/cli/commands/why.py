@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,6 +24,7 @@ from whyrun.cli.output import (
     state_text,
     value_text,
 )
+from whyrun.errors import Exit
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -68,6 +70,9 @@ def command(
     run if it changed; jobs that are planned anyway are marked. `*` stands for a name or index; 20 matches are shown at
     a time. Long lists of similar jobs or reasons are cut and the rest is counted; --all shows all of them.
 
+    A job that is up to date is compared again with its last success. If that finds a reason, it is printed as
+    `contradiction`, and the exit status is 3: this is a bug in whyrun.
+
     \b
     Example:
       whyrun why Job:Montage
@@ -108,6 +113,8 @@ def command(
     else:
         bodies = [{"id": subject.id, **body} for subject, (body, _) in zip(chosen, answers, strict=True)]
         print_json({**head, "answers": bodies, "more": left_out})
+    if any("contradiction" in job for body, _ in answers for job in body.get("jobs", ())):
+        click.get_current_context().exit(Exit.STATE)
 
 
 class Rows(NamedTuple):
@@ -136,7 +143,9 @@ def _answer(
         return answer, _input_lines(subject.id, answer, at, rows)
     from whyrun.planning.answers.why import why_job
 
-    why = why_job(known, subject.node, whole=rows.most is None)
+    record = known.snapshot.record(subject.node)
+    consumed = project.history().last_consumed(record) if subject.node not in known.jobs else None
+    why = why_job(known, subject.node, whole=rows.most is None, consumed=consumed)
     return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known, command_context(project))
 
 
@@ -191,13 +200,19 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
     how = {"executed": "it succeeded in", "reused": "its result was reused in", "adopted": "its result was adopted in"}
     since = f"{how[job.last_success.how]} {job.last_success.run}"
     since += "".join(f", {artifact} was adopted in {run}" for artifact, run in job.last_success.adopted.items())
-    yield "last success", f"{since}; nothing that it consumes has changed"
+    yield "last success", since if job.contradiction else f"{since}; nothing that it consumes has changed"
     own = f"Input:{job.id.removeprefix('Job:')}."  # these IDs contain the name of the parameter already
     for one in job.compared:
         what = value_text(one.value) if one.value is not UNSET else short(one.sha256)
-        yield "same", f"{one.id}  {what}" if one.id.startswith(own) else f"{one.name} ← {one.id}  {what}"
+        word = "differs" if one.differs else "same"
+        yield word, f"{one.id}  {what}" if one.id.startswith(own) else f"{one.name} ← {one.id}  {what}"
     if job.compared_more:
         yield "", f"… and {job.compared_more} more" + (" (`--all` lists them)" if job.depth == 0 else "")
+    for reason in job.contradiction:
+        yield "contradiction", f"{reason.code}  {reason.text(job.id)}"
+    if job.contradiction:
+        trace = f"whyrun explain --trace {shlex.quote(job.id)}"
+        yield "", f"a job with a reason is not up to date: a bug in Whyrun; please report what `{trace}` prints"
 
 
 # --- inputs ------------------------------------------------------------------------------------------------------

@@ -1,11 +1,13 @@
 """Why a job instance is, was, or is not in a plan: its reasons, back to the root causes. Pure.
 
-The plan has every reason; `why` only follows the reasons upstream and judges nothing again. For a clean instance it
-lists the inputs that were compared, for an inactive one its condition or the absent source.
+The plan has every reason; `why` follows the reasons upstream and judges nothing again, except a clean instance: it
+compares what its last success consumed with what it would consume now, and asks the judge. For an inactive instance it
+names the condition or the absent source.
 """
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
@@ -18,11 +20,11 @@ from whyrun.graph.tables import ArtifactAt, Graph, sources_of
 from whyrun.ids import output_of
 from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Entry, Pending, is_small
 from whyrun.planning.input_changes import InputChanged
-from whyrun.planning.judge import Judge
+from whyrun.planning.judge import Judge, missing_of_clean
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import KIND_OF, Forced, More, Reason, find_reasons, reason_json
 from whyrun.snapshot.records import Attempt, run_name
-from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.snapshot import Consumed, PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
 EXPLAINED = 40  # jobs of one answer that are listed in full; root causes are found beyond them
@@ -51,7 +53,7 @@ class PlanView:
         spec = self.graph.tables[at.table].artifacts[at.artifact]
         if job is None:
             sha = self.snapshot.shas[at.table][at.artifact][at.position]
-            assert sha is not None, "a clean instance has all its outputs"
+            assert sha is not None, missing_of_clean(self.graph, at)
             return Available(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
         if job.state == "inactive":
             return None
@@ -69,6 +71,16 @@ class PlanView:
             return job
         case = self._judge.case(job.node, self.consumption(job.node))
         return msgspec.structs.replace(job, reasons=tuple(find_reasons(case, most=None)))
+
+    def reasons_of_clean(self, node: int, consumption: Consumption, consumed: Consumed) -> tuple[Reason, ...]:
+        """What the judge says of an instance that the plan calls clean, if it knows what the last success consumed.
+        The snapshot has that only for suspects and for instances downstream of one."""
+        record = self.snapshot.record(node)
+        success = record.last_success() if record is not None else None
+        assert success is not None, f"{self.graph.job_id(node)} is clean, but has no success"
+        known = {**self.snapshot.consumed, (success.run, success.seq): consumed}
+        judge = Judge(dataclasses.replace(self.snapshot, consumed=known), {})
+        return tuple(find_reasons(judge.case(node, consumption)))
 
     def fingerprint(self, node: int, consumption: Consumption) -> str:
         """Only for an instance that has a known consumption."""
@@ -98,16 +110,19 @@ class LastSuccess(msgspec.Struct, frozen=True):
 
 
 class Compared(msgspec.Struct, frozen=True):
-    """One input of a clean instance. Its last success consumed the same content."""
+    """One input of a clean instance. Its last success consumed the same content; anything else is a bug in Whyrun."""
 
     name: str
     id: str
     sha256: str
     value: Any = UNSET
+    differs: bool = False
 
     def to_json(self) -> dict[str, Any]:
-        body = {"name": self.name, "id": self.id, "sha256": self.sha256}
-        return body if self.value is UNSET else {**body, "value": self.value}
+        body: dict[str, Any] = {"name": self.name, "id": self.id, "sha256": self.sha256}
+        if self.value is not UNSET:
+            body["value"] = self.value
+        return {**body, "differs": True} if self.differs else body
 
 
 class WhyJob(msgspec.Struct, frozen=True):
@@ -127,6 +142,7 @@ class WhyJob(msgspec.Struct, frozen=True):
     last_success: LastSuccess | None = None
     compared: tuple[Compared, ...] = ()
     compared_more: int = 0
+    contradiction: tuple[Reason, ...] = ()  # reasons of a clean instance: planning skipped it wrongly
     alike: int = 0  # number of further instances of the job with the same state and reasons
 
     def to_json(self) -> dict[str, Any]:
@@ -149,6 +165,8 @@ class WhyJob(msgspec.Struct, frozen=True):
             body["compared"] = [entry.to_json() for entry in self.compared]
             if self.compared_more:
                 body["compared_more"] = self.compared_more
+            if self.contradiction:
+                body["contradiction"] = [{**reason_json(r), "text": r.text(self.id)} for r in self.contradiction]
         if self.alike:
             body["alike"] = self.alike
         body["causes"] = list(self.causes)
@@ -176,8 +194,10 @@ class Why(msgspec.Struct, frozen=True):
         }
 
 
-def why_job(view: PlanView, node: int, *, whole: bool = False) -> Why:
+def why_job(view: PlanView, node: int, *, whole: bool = False, consumed: Consumed | None = None) -> Why:
     """Follow the reasons depth first, each job once. Without recursion, because chains may be deep.
+
+    `consumed`: what the last success of the job consumed, to compare it if the job is clean. None: not compared.
 
     `whole`: list every job, and the job in question with every particular of its reasons. The others have the
     particulars that the plan lists."""
@@ -199,7 +219,7 @@ def why_job(view: PlanView, node: int, *, whole: bool = False) -> Why:
             job = view.with_all_reasons(job)
         causes = list(_causes(view, at, job))
         if job is None:  # only the job in question can be clean: no reason leads to a clean one
-            answer = _clean(view, at, depth, None if whole else COMPARED)
+            answer = _clean(view, at, depth, None if whole else COMPARED, consumed)
         else:
             answer = _describe(view, job, depth, causes)
         is_root = not causes and _has_room(roots, explained)
@@ -285,23 +305,27 @@ def _made(view: PlanView, job: PlannedJob) -> Iterator[tuple[str, LastSuccess]]:
             producer = reason.producer(graph)
             if producer is not None and producer not in view.jobs:
                 record = view.snapshot.record(producer)
-                assert record is not None, "a clean instance has succeeded"
+                assert record is not None, f"{graph.job_id(producer)} is clean, but has no success"
                 run, how = record.latest.source_of(reason.source)
                 yield reason.source, LastSuccess(run_name(run), _number(record.latest, run), how or "executed")
 
 
-def _clean(view: PlanView, node: int, depth: int, most: int | None) -> WhyJob:
+def _clean(view: PlanView, node: int, depth: int, most: int | None, consumed: Consumed | None) -> WhyJob:
     table, position = view.graph.table_at(node)
     record = view.snapshot.record(node)
-    assert record is not None, "a clean instance has succeeded"
+    assert record is not None, f"{view.graph.job_id(node)} is clean, but has no success"
     consumption = view.consumption(node)
     action = view.snapshot.actions[table.name]
-    compared = [Compared("action", f"Input:{table.path(position)}.action", action.sha256, action.name)]
-    for name, entry in consumption.entries.items():  # sorted by name, as the slots are
-        if not counts(name, action.uncounted):
+    contradiction = () if consumed is None else view.reasons_of_clean(node, consumption, consumed)
+    differing = {reason.binding for reason in contradiction if isinstance(reason, InputChanged)}
+    of_action = f"Input:{table.path(position)}.action"
+    compared = [Compared("action", of_action, action.sha256, action.name, "action" in differing)]
+    for slot, entry in consumption.entries.items():  # sorted by name, as the slots are
+        if not counts(slot, action.uncounted):
             continue
+        name = slot.removeprefix(".")
         for one in entry if isinstance(entry, list) else [entry]:
-            compared.append(_compared(name.removeprefix("."), one))
+            compared.append(_compared(name, one, name in differing))
     return WhyJob(
         view.graph.job_id(node),
         node,
@@ -310,12 +334,13 @@ def _clean(view: PlanView, node: int, depth: int, most: int | None) -> WhyJob:
         last_success=last_success(record.latest),
         compared=tuple(compared[:most]),
         compared_more=0 if most is None else max(0, len(compared) - most),
+        contradiction=contradiction,
     )
 
 
-def _compared(name: str, entry: Entry) -> Compared:
+def _compared(name: str, entry: Entry, differs: bool) -> Compared:
     small = entry.value is not UNSET and is_small(entry.value)
-    return Compared(name, entry.id, entry.sha256, entry.value if small else UNSET)
+    return Compared(name, entry.id, entry.sha256, entry.value if small else UNSET, differs)
 
 
 def last_success(attempt: Attempt) -> LastSuccess:

@@ -183,6 +183,11 @@ class History:
                 found[(number, seq)] = self._read_bindings(line, str(path), seq)
         return found
 
+    def last_consumed(self, record: StepRecord | None) -> Consumed | None:
+        """What the last success of one instance consumed; None without one."""
+        success = record.last_success() if record is not None else None
+        return self.consumed([success]).get((success.run, success.seq)) if success is not None else None
+
     def _read_bindings(self, line: bytes, file: str, seq: int) -> dict[str, Any]:
         """As recorded, with the members of long lists if their blobs can be read; LOG_DAMAGED if malformed."""
         checked, plain = _binding_decoders()
