@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import textwrap
 from collections.abc import Callable
@@ -52,7 +53,7 @@ def trace(lab: Lab, job: str, sets: tuple[str, ...] = (), **options: Any) -> str
         judged = (line.subject for line in answer.lines if line.module == JUDGE and line.subject in CODES)
         assert tuple(dict.fromkeys(judged)) == CODES, "the trace tells of every reason, in the order of the union"
     found = tuple(line for line in answer.lines if line.module != JUDGE or not line.text.startswith("no: "))
-    return text(re.sub(r"\b[0-9a-f]{4}…", "HASH…", replace(answer, lines=found).render()))
+    return text(re.sub(r"\b[0-9a-f]{4}…", "HASH…", dataclasses.replace(answer, lines=found).render()))
 
 
 def text(lines: str) -> str:

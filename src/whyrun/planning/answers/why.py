@@ -7,7 +7,6 @@ names the condition or the absent source.
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any
 
@@ -79,7 +78,7 @@ class PlanView:
         success = record.last_success() if record is not None else None
         assert success is not None, f"{self.graph.job_id(node)} is clean, but has no success"
         known = {**self.snapshot.consumed, (success.run, success.seq): consumed}
-        judge = Judge(dataclasses.replace(self.snapshot, consumed=known), {})
+        judge = Judge(replace(self.snapshot, consumed=known), {})
         return tuple(find_reasons(judge.case(node, consumption)))
 
     def fingerprint(self, node: int, consumption: Consumption) -> str:
