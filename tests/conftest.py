@@ -9,6 +9,7 @@ def test_something(project):
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,8 @@ fork_server.install()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # `nohup` ignores it, and child processes inherit that: what a step sees would depend on how the suite was started.
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.addinivalue_line("markers", "real_start: start every program for real, and fork none from a warm process")
 
 
