@@ -7,7 +7,7 @@ from pathlib import Path
 from cli_lab import dedent, other_lines, whyrun
 from question_lab import plain
 
-from whyrun.cli.output import failure_location
+from whyrun.facts.show import failure_location
 
 WORKFLOW = """\
 workflow: weather

@@ -13,7 +13,7 @@ from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, whyrun
 from question_lab import plain, run, tale
 
 from project_lab import wait_until
-from whyrun.cli.commands.status import current_status
+from whyrun.facts.status import current_status
 from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
 

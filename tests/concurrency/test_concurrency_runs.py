@@ -11,9 +11,9 @@ from pathlib import Path
 from beside_lab import FINAL, Beside
 
 from command_lab import until
-from whyrun.cli.commands.history import find_history
 from whyrun.evidence.queries.run_list import list_runs
 from whyrun.evidence.verify.verify import verify
+from whyrun.facts.history import find_history
 from whyrun.log import events as ev
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.project import Project

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,19 +14,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
-from whyrun.lazy_regex import lazy_regex
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from whyrun.planning.answers.explain import CommandContext
     from whyrun.project import Project
 
 LISTED = 50  # rows of a long list that are shown without --all
 LOG_TAIL_LINES = 20  # of each log of a failed step
 _LOG_TAIL_BYTES = 65536  # enough for these lines; a log can have gigabytes
-_TRACEBACK_FRAME = lazy_regex(r'^[ |]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
-_INSTALLED = ("site-packages", "dist-packages")
 
 
 # --- printing ----------------------------------------------------------------------------------------------------
@@ -91,35 +86,6 @@ def note_lost_runs(project: Project, note: Callable[[str], None]) -> None:
         )
 
 
-# --- commands in hints -------------------------------------------------------------------------------------------
-
-
-def command_arguments(project: Project, *, with_inputs: bool = True) -> str:
-    """The arguments that make another command use the same workflow, inputs and state, each after a space."""
-    import shlex
-
-    from whyrun.project import DEFAULT_FILE
-
-    arguments = [] if str(project.file) == DEFAULT_FILE else [str(project.file)]
-    if with_inputs and project.manifest_file is not None:
-        arguments += ["--manifest", str(project.manifest_file)]
-    if with_inputs and project.inputs_file is not None:
-        arguments += ["--inputs", str(project.inputs_file)]
-    for text in project.sets if with_inputs else ():
-        arguments += ["--set", text]
-    if project.state_override is not None:
-        arguments += ["--state", project.state_override]
-    return "".join(f" {shlex.quote(argument)}" for argument in arguments)
-
-
-def command_context(project: Project) -> CommandContext:
-    """The arguments and folder of this command, for the commands that its answer suggests."""
-    from whyrun.planning.answers.explain import CommandContext
-
-    folder = os.path.relpath(project.folder)
-    return CommandContext(command_arguments(project), "" if folder == "." else f"{folder}/")
-
-
 # --- text --------------------------------------------------------------------------------------------------------
 
 
@@ -181,26 +147,6 @@ def local_time(ts: str | None) -> str:
 
 
 # --- failed steps ------------------------------------------------------------------------------------------------
-
-
-def failure_location(traceback: str, project: str | os.PathLike[str]) -> str | None:
-    """`weather.py:38`: the last frame of the traceback in the project's own code; None if there is none."""
-    location = None
-    for frame in _TRACEBACK_FRAME.finditer(traceback):
-        path = frame["file"]
-        if os.path.isabs(path):
-            path = os.path.relpath(path, os.path.abspath(project))
-        if not path.startswith(("..", "<")) and not any(part in _INSTALLED for part in path.split(os.sep)):
-            location = f"{path}:{frame['line']}"
-    return location
-
-
-def step_logs(run_folder: Path, step: str) -> list[Path]:
-    """The existing log files of a step; a step that prints nothing has none."""
-    from whyrun.ids import file_name
-
-    folder = run_folder / "steps" / file_name(step.removeprefix("Job:"))
-    return [path for path in (folder / "stdout.log", folder / "stderr.log") if path.is_file()]
 
 
 def failure_lines(traceback: str, error_type: str, error: str, logs: list[Path], indent: int = 4) -> Iterator[str]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from whyrun.cli.options import project_options
-from whyrun.cli.output import bytes_text, command_arguments, print_json, short, value_text
+from whyrun.cli.output import bytes_text, print_json, short, value_text
+from whyrun.facts.subjects import command_arguments
 
 if TYPE_CHECKING:
     from whyrun.execution.adopt.adopt import Adoption

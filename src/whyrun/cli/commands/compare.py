@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import click
 
 from whyrun.cli.options import OutputOptions, execution_options, names_and_project, output_options, report_misfits
-from whyrun.cli.output import command_arguments, note_running, print_json
-from whyrun.cli.subjects import is_id
+from whyrun.cli.output import note_running, print_json
+from whyrun.facts.subjects import command_arguments, is_id
 
 if TYPE_CHECKING:
     from whyrun.console.render import Failure

@@ -233,7 +233,7 @@ class NamedInMetavar(click.types.StringParamType):
 
 def runs_of(parameters: dict[str, Any]) -> list[RunRef]:
     """The runs of the workflow that a command line chooses, the latest first. No input is read, and nothing planned."""
-    from whyrun.cli.subjects import is_id, is_run_name
+    from whyrun.facts.subjects import is_id, is_run_name
     from whyrun.project import Project
 
     files = [name for name in parameters.get("names") or () if not (is_id(name) or is_run_name(name))]

@@ -11,7 +11,7 @@ from whyrun.cli.options import project_options
 from whyrun.cli.output import columns, page, print_json, print_lines, short, value_text
 
 if TYPE_CHECKING:
-    from whyrun.evidence.queries.diff import RunDiff, RunSide
+    from whyrun.evidence.queries.diff import RunDiff
     from whyrun.project import Project
 
 _TITLES = {
@@ -38,31 +38,13 @@ def command(project: Project, old: str, new: str, show_all: bool, as_json: bool)
     Example:
       whyrun diff r0001 r0002
     """
-    from whyrun.evidence.queries.diff import diff_runs
+    from whyrun.facts.history import difference
 
-    diff = diff_runs(_side(project, old), _side(project, new))
+    diff = difference(project, old, new)
     if as_json:
         print_json(diff.to_json())
     else:
         print_lines(_lines(diff, show_all))
-
-
-def _side(project: Project, name: str) -> RunSide:
-    from whyrun.api import plan_of_run
-    from whyrun.evidence.queries.diff import RunSide
-    from whyrun.log import events as ev
-
-    run = project.state.run(name)
-    log = project.history(through=run.number)
-    records, last_pruned = log.records, log.last_pruned
-    first = next(iter(run.events()), None)
-    if isinstance(first, ev.RunStart) and first.mode != "run":
-        return RunSide(name, None, {}, records, last_pruned=last_pruned)
-    planned = plan_of_run(project, name)
-    # A job is inactive by the plan, or by a condition that the run evaluated.
-    inactive = {job.id for job in planned.plan.jobs if job.state == "inactive"}
-    inactive |= {e.step_id for e in run.events() if isinstance(e, ev.StepSkipped) and e.why != "reused"}
-    return RunSide(name, planned.plan, planned.snapshot.actions, records, frozenset(inactive), last_pruned)
 
 
 def _lines(diff: RunDiff, show_all: bool) -> Iterator[str]:

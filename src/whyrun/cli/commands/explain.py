@@ -8,8 +8,9 @@ import click
 
 from whyrun.cli.commands.plan import ListingOptions, listing_options, print_plan, requested_plan
 from whyrun.cli.options import plan_options, project_options
-from whyrun.cli.output import command_context, print_json
+from whyrun.cli.output import print_json
 from whyrun.errors import Exit
+from whyrun.facts.subjects import command_context
 
 if TYPE_CHECKING:
     from whyrun.api import Planned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -44,6 +44,8 @@ def command(project: Project, id_: str, show_all: bool, as_json: bool) -> None:
       whyrun history Job:Montage
       whyrun history 'Artifact:Clip.Frame[*]'
     """
+    from whyrun.facts.history import find_history
+
     entries = find_history(project, id_)
     pruned = [stone.run for stone in project.state.tombstones()]
     if as_json:
@@ -62,37 +64,6 @@ def command(project: Project, id_: str, show_all: bool, as_json: bool) -> None:
         click.echo(f"the latest 50 of {len(entries)}; --all shows all")
         entries = entries[-50:]
     print_lines(columns(_rows(entries), indent=0))
-
-
-def find_history(project: Project, id_: str) -> list[HistoryEntry]:
-    """The entries for an ID or pattern; UNKNOWN_REFERENCE if neither the log nor the workflow has it."""
-    from whyrun.errors import error
-    from whyrun.evidence.queries.history import artifact_versions, job_history
-    from whyrun.ids import IdPattern
-    from whyrun.log.lock import running_run
-    from whyrun.planning.plan import match_nodes
-
-    pattern = IdPattern(id_)
-    if id_.startswith("Input:"):
-        raise error("USAGE", f"`{id_}`: inputs have no attempts", hint="write `Job:…` or `Artifact:…`")
-    runs, running = project.state.runs(), running_run(project.state)
-    if id_.startswith("Job:"):
-        entries = list(job_history(runs, pattern.matches, running))
-    else:
-        entries = list(artifact_versions(job_history(runs, _is_producer(id_), running), pattern.matches))
-    if not entries:
-        match_nodes(project.graph, id_)  # raises if the workflow does not have it either
-    return entries
-
-
-def _is_producer(artifact: str) -> Callable[[str], bool]:
-    """A test whether a step can have made this artifact, by the name of its job. A pattern admits every step."""
-    from whyrun.ids import parse_id, parse_id_of
-
-    if "*" in artifact:
-        return lambda step: True
-    job = parse_id(artifact).job
-    return lambda step: parse_id_of("Job", step).job == job
 
 
 def _rows(entries: list[HistoryEntry]) -> Iterator[tuple[str, ...]]:

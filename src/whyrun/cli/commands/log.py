@@ -10,8 +10,9 @@ import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
 from whyrun.cli.options import names_and_project
-from whyrun.cli.output import failure_lines, local_time, print_lines, step_logs, value_text
-from whyrun.cli.subjects import is_run_name
+from whyrun.cli.output import failure_lines, local_time, print_lines, value_text
+from whyrun.facts.show import step_logs
+from whyrun.facts.subjects import is_run_name
 
 if TYPE_CHECKING:
     from whyrun.log.runs import RunRef

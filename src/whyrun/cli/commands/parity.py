@@ -19,7 +19,7 @@ from whyrun.cli.output import (
     short,
     value_text,
 )
-from whyrun.cli.subjects import is_run_name
+from whyrun.facts.subjects import is_run_name
 
 if TYPE_CHECKING:
     from whyrun.evidence.parity.reading import RunEvidence

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from whyrun.cli.options import plan_options, project_options
-from whyrun.cli.output import command_arguments, note_lost_runs, note_running, print_bytes, print_note
+from whyrun.cli.output import note_lost_runs, note_running, print_bytes, print_note
+from whyrun.facts.subjects import command_arguments
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -148,8 +149,8 @@ def requested_plan(project: Project, options: PlanOptions, at: str | None, assum
 
 def read_by_conditions(project: Project, id_: str) -> str | None:
     """A note on an assumed input that no job reads, or only conditions; None for any other input."""
-    from whyrun.cli.commands.why import readers_of_input
     from whyrun.console.lines import listed
+    from whyrun.facts.why import readers_of_input
 
     readers = readers_of_input(project, project.graph, id_)
     if not readers:

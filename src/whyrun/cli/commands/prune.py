@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from whyrun.cli.options import names_and_project
-from whyrun.cli.output import bytes_text, columns, command_arguments, local_time, page, print_json, print_lines
-from whyrun.cli.subjects import is_run_name
+from whyrun.cli.output import bytes_text, columns, local_time, page, print_json, print_lines
+from whyrun.facts.subjects import command_arguments, is_run_name
 
 if TYPE_CHECKING:
     from whyrun.evidence.retention.prune import PruneReport, Selection

@@ -18,15 +18,10 @@ from whyrun.cli.options import (
     project_options,
     report_misfits,
 )
-from whyrun.cli.output import (
-    command_arguments,
-    failure_location,
-    note_lost_runs,
-    note_running,
-    print_json,
-    print_note,
-)
+from whyrun.cli.output import note_lost_runs, note_running, print_json, print_note
 from whyrun.cli.saved_plan import saved_plan
+from whyrun.facts.show import failure_location
+from whyrun.facts.subjects import command_arguments
 
 if TYPE_CHECKING:
     from pathlib import Path

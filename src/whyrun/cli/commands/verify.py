@@ -9,8 +9,8 @@ import click
 
 from whyrun.cli.options import names_and_project
 from whyrun.cli.output import bytes_text, page, print_json, print_lines
-from whyrun.cli.subjects import is_run_name
 from whyrun.errors import Exit
+from whyrun.facts.subjects import is_run_name
 
 if TYPE_CHECKING:
     from whyrun.evidence.verify.report import Checked, Verification, VerifyProblem

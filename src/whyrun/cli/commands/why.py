@@ -14,7 +14,6 @@ from whyrun.cli.options import project_options
 from whyrun.cli.output import (
     LISTED,
     columns,
-    command_context,
     note_running,
     page,
     print_json,
@@ -25,13 +24,12 @@ from whyrun.cli.output import (
     value_text,
 )
 from whyrun.errors import Exit
+from whyrun.facts.subjects import command_context
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
-    from whyrun.cli.subjects import Subject
-    from whyrun.graph.tables import Graph
+    from whyrun.facts.subjects import Subject
     from whyrun.planning.answers.explain import CommandContext
-    from whyrun.planning.answers.whatif import Reader
     from whyrun.planning.answers.why import PlanView, Why, WhyJob
     from whyrun.project import Project
 
@@ -82,7 +80,7 @@ def command(
       whyrun why Input:Topic
     """
     from whyrun.api import planned
-    from whyrun.cli.subjects import find_subjects
+    from whyrun.facts.subjects import find_subjects
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import PlanOptions
 
@@ -138,14 +136,12 @@ def _answer(
     project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None, rows: Rows
 ) -> tuple[dict[str, Any], Iterable[str]]:
     """The answer for one subject, as JSON and as text lines."""
-    if subject.kind == "input":
-        answer = _input_answer(project, found, known, subject, at)
-        return answer, _input_lines(subject.id, answer, at, rows)
-    from whyrun.planning.answers.why import why_job
+    from whyrun.facts.why import input_answer, why_node
 
-    record = known.snapshot.record(subject.node)
-    consumed = project.history().last_consumed(record) if subject.node not in known.jobs else None
-    why = why_job(known, subject.node, whole=rows.most is None, consumed=consumed)
+    if subject.kind == "input":
+        answer = input_answer(project, found, known, subject, at)
+        return answer, _input_lines(subject.id, answer, at, rows)
+    why = why_node(project, known, subject.node, whole=rows.most is None)
     return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known, command_context(project))
 
 
@@ -216,58 +212,6 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
 
 
 # --- inputs ------------------------------------------------------------------------------------------------------
-
-
-def _input_answer(
-    project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None
-) -> dict[str, Any]:
-    from whyrun.api import assumed_plan
-    from whyrun.errors import WhyrunError
-    from whyrun.planning.answers.listing import status_of
-    from whyrun.planning.answers.whatif import would_run
-    from whyrun.planning.plan import PlanOptions
-
-    graph, id_ = found.snapshot.dependency_graph, subject.id
-    changed = [c for c in found.snapshot.inputs_changed if c == id_ or c.startswith(f"{id_}[")]
-    rows = []
-    readers = readers_of_input(project, graph, id_)
-    for job, condition_only in readers:
-        planned_job = known.jobs.get(graph.node_of[job])
-        row: dict[str, Any] = {"job": job, "state": status_of(planned_job) if planned_job is not None else "clean"}
-        if condition_only:
-            row["condition_only"] = True
-        if planned_job is not None and planned_job.reasons:
-            first = planned_job.reasons[0]
-            row |= {"reason": first.code, "text": first.text(job)}
-        rows.append(row)
-    answer: dict[str, Any] = {"changed": changed, "readers": rows}
-    if at is None:
-        try:
-            then = assumed_plan(project, PlanOptions(), [f"{id_}=changed"])
-        except WhyrunError:  # see `readers_of_input`
-            return {**answer, "would_run": None}
-        direct = [reader.job for reader in readers if not reader.condition_only]
-        would = would_run(found.plan, then.plan, then.snapshot.dependency_graph, direct)
-        # If the input has changed, the jobs that it affects are in the current plan: show only the additional ones.
-        answer["would_run"] = [each.to_json() for each in would if not (changed and each.anyway)]
-    return answer
-
-
-def readers_of_input(project: Project, graph: Graph, id_: str) -> list[Reader]:
-    """The jobs that read an input or an element of it, in `with`, `env`, `if` or through their loops."""
-    from whyrun.errors import WhyrunError
-    from whyrun.planning.answers.whatif import assume, named_readers, readers
-    from whyrun.snapshot.observing.observe import InputObserver
-
-    observer = InputObserver(project.folder, project.cache)
-    try:
-        inputs, _ = assume(graph.workflow, graph.inputs, [f"{id_}=changed"], observer)
-        other = project.with_asked_outputs(project.expand(graph.workflow, inputs))
-    except WhyrunError:
-        # The input has no content that could change, or a change makes the workflow invalid (the count of a loop).
-        # Then list every instance of the jobs that refer to it.
-        return named_readers(graph, id_)
-    return [r for r in readers(graph, other) if r.job in graph.node_of]  # the change can add jobs, which do not count
 
 
 def _input_lines(id_: str, answer: dict[str, Any], at: str | None, rows: Rows) -> Iterator[str]:

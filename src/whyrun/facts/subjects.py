@@ -1,12 +1,18 @@
-"""Finds the jobs, artifacts, inputs and runs that the arguments of a command name. An unknown ID is an error."""
+"""Arguments of commands: the jobs, artifacts, inputs and runs that they name, and those that name the same project.
+
+An unknown ID is an error.
+"""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from whyrun.graph.tables import Graph, Slot
+    from whyrun.planning.answers.explain import CommandContext
+    from whyrun.project import Project
     from whyrun.workflow.inputs import InputValue
 
 KINDS = ("Job:", "Artifact:", "Input:")
@@ -99,3 +105,32 @@ def _input(graph: Graph, text: str) -> InputValue:
         if problem.code == "INDEX_PARENT_MISSING":
             raise unknown_id(text, list(graph.inputs)) from None
         raise error(problem.code, str(problem), hint="elements are counted from 0") from None
+
+
+# --- arguments for commands in hints ---------------------------------------------------------------------------------
+
+
+def command_arguments(project: Project, *, with_inputs: bool = True) -> str:
+    """The arguments that make another command use the same workflow, inputs and state, each after a space."""
+    import shlex
+
+    from whyrun.project import DEFAULT_FILE
+
+    arguments = [] if str(project.file) == DEFAULT_FILE else [str(project.file)]
+    if with_inputs and project.manifest_file is not None:
+        arguments += ["--manifest", str(project.manifest_file)]
+    if with_inputs and project.inputs_file is not None:
+        arguments += ["--inputs", str(project.inputs_file)]
+    for text in project.sets if with_inputs else ():
+        arguments += ["--set", text]
+    if project.state_override is not None:
+        arguments += ["--state", project.state_override]
+    return "".join(f" {shlex.quote(argument)}" for argument in arguments)
+
+
+def command_context(project: Project) -> CommandContext:
+    """The arguments and folder of this command, for the commands that its answer suggests."""
+    from whyrun.planning.answers.explain import CommandContext
+
+    folder = os.path.relpath(project.folder)
+    return CommandContext(command_arguments(project), "" if folder == "." else f"{folder}/")
