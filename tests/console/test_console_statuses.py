@@ -335,7 +335,7 @@ def test_levels_and_quiet(study: Study) -> None:
     assert "[learn/graph] EXECUTES learn 1 of 2" in logged  # quiet is about the terminal alone
     assert "r0002 failed in" in logged
     debug = study("run", "--log-level", "debug", "--set", "Alpha=1")
-    assert "Traceback (most recent call last):" in debug.others
+    assert "    Traceback (most recent call last):" in debug.others
 
 
 def test_a_log_file_that_cannot_be_written_is_refused_before_anything_runs(study: Study) -> None:

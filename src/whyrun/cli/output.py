@@ -41,16 +41,20 @@ def print_bytes(data: bytes) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """Print the lines, and stop when the reader of the pipe is gone."""
+    """Print the lines, and stop when the reader of the pipe is gone. Values in them cannot control a terminal."""
+    from whyrun.errors import printable
+
     for line in lines:
-        click.echo(line)
+        click.echo(printable(line))
         if reader_is_gone():
             return
 
 
 def print_note(text: str) -> None:
     """Print something that the user should know in addition to the answer."""
-    click.echo(f"note: {text}", err=True)
+    from whyrun.errors import printable
+
+    click.echo(f"note: {printable(text)}", err=True)
 
 
 def note_running(project: Project) -> None:
@@ -158,11 +162,11 @@ def failure_lines(traceback: str, error_type: str, error: str, logs: list[Path],
     message = f"{error_type}: {error}".strip("\n")
     # A traceback without frames only repeats the error, which the line of the event shows already.
     if text and (not text.endswith(message) or "\n" in text.removesuffix(message)):
-        yield from (lead + _printable_line(line) for line in text.split("\n"))
+        yield from (lead + line.expandtabs() for line in text.split("\n"))
     for path in logs:
         lines, is_cut = _last_lines(path)
         yield f"{lead}{relative(path)}" + (f" (the last {len(lines)} lines)" if is_cut else "")
-        yield from (f"{lead}  {_printable_line(line)}".rstrip() for line in lines)
+        yield from (f"{lead}  {line.expandtabs()}".rstrip() for line in lines)
 
 
 def _last_lines(path: Path) -> tuple[list[str], bool]:
@@ -172,9 +176,3 @@ def _last_lines(path: Path) -> tuple[list[str], bool]:
         file.seek(max(0, length - _LOG_TAIL_BYTES))
         lines = file.read().decode(errors="replace").splitlines()
     return lines[-LOG_TAIL_LINES:], len(lines) > LOG_TAIL_LINES or length > _LOG_TAIL_BYTES
-
-
-def _printable_line(line: str) -> str:
-    from whyrun.errors import printable
-
-    return printable(line.expandtabs()).rstrip()

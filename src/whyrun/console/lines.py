@@ -1,14 +1,20 @@
 """The lines that people read: `YYYY-MM-DD HH:MM:SS [action-name] STATUS task description (details)`.
 
-The set of statuses is closed, so that programs can parse the lines. An action's own text goes into the details.
+The set of statuses is closed, so that programs can parse the lines. An action's own text goes into the details. It is
+escaped here, where a line becomes text, so that nobody's text can end a line, look like another line, or control a
+terminal.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
+from typing import Any
+
+from whyrun.errors import printable
 
 SHOWN_FILES = 3  # the number of inputs or outputs that a line names
 
@@ -54,9 +60,13 @@ def task_status(status: str) -> TaskStatus:
         raise ValueError(f"{status!r:.60} is not a task status; the statuses are {', '.join(TaskStatus)}") from None
 
 
+_IN_ACTION_NAMES = str.maketrans("[]", "()")  # the brackets of a line enclose the name of the action, and nothing else
+INDENT = "    "  # a line that begins with it belongs to the line above
+
+
 @dataclass(slots=True)
 class TaskLine:
-    """One line, and the traceback that follows it in a log."""
+    """One line, and the traceback that follows it in a log. The texts may be anybody's."""
 
     when: datetime
     action: str
@@ -70,18 +80,22 @@ class TaskLine:
     def render(self, see: int | None = None) -> str:
         if not self._rendered:  # cached: terminal, log file and capture list all render it
             when = self.when.isoformat(" ", "seconds")[:19]
-            self._rendered = f"{when} [{self.action}] {self.status.value} {self.text}"
+            action = printable(self.action).translate(_IN_ACTION_NAMES)
+            self._rendered = f"{when} [{action}] {self.status.value} {printable(self.text)}"
         number = self.see if see is None else see
         return f"{self._rendered} (see log line {number})" if self.traceback and number is not None else self._rendered
 
     def log_lines(self, number: int) -> list[str]:
-        """The line and its traceback for a log in which this is line `number`.
+        """The line and its traceback for a log in which this is line `number`."""
+        return [self.render(number + 1), *self.traceback_lines()] if self.traceback else [self.render()]
 
-        The traceback is indented, so that a parser can skip it.
-        """
-        if not self.traceback:
-            return [self.render()]
-        return [self.render(number + 1), *(f"    {line}" for line in self.traceback.rstrip("\n").split("\n"))]
+    def traceback_lines(self) -> list[str]:
+        """Indented, so that a parser can skip them."""
+        return [INDENT + line for line in split_printable(self.traceback.rstrip("\n"))] if self.traceback else []
+
+
+def split_printable(text: str) -> list[str]:
+    return [printable(line.expandtabs()) for line in text.split("\n")]
 
 
 def task_text(
@@ -104,6 +118,17 @@ def task_text(
 
 def file_text(path: str, note: str) -> str:
     return f"{path} ({note})" if note else path
+
+
+def finite(value: Any) -> float | None:
+    """A number that an action or a program gave; None for anything that is no number, or not a finite one."""
+    if value is None or isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
 
 
 def runtime_text(status: TaskStatus, runtime: float | None) -> str:

@@ -19,11 +19,14 @@ from typing import IO, Any
 
 from whyrun.console.lines import (
     BAD,
+    INDENT,
     SHOWN_FILES,
     LogLevel,
     TaskLine,
     TaskStatus,
+    finite,
     listed,
+    split_printable,
     runtime_text,
     task_status,
     task_text,
@@ -79,23 +82,26 @@ class WorkflowLogger:
         outputs: Any = None,
         job_info: str | None = None,
     ) -> None:
-        """Log one line. Inputs and outputs are paths: one, a list, or a mapping. The line shows the sizes of files."""
+        """Log one line. Inputs and outputs are paths: one, a list, or a mapping. The line shows the sizes of files.
+
+        Whatever the texts hold, they stay one line. A runtime that is no finite number is left out.
+        """
         status = task_status(status)
         text = task_text(
-            message,
-            runtime=runtime_text(status, runtime),
+            str(message),
+            runtime=runtime_text(status, finite(runtime)),
             inputs=listed(described_files(inputs), SHOWN_FILES),
             outputs=listed(described_files(outputs), SHOWN_FILES),
-            details=[job_info or ""],
+            details=[str(job_info or "")],
         )
-        self.line(TaskLine(self._clock(), action_name, status, text))
+        self.line(TaskLine(self._clock(), str(action_name), status, text))
 
     def start_progress(self, total_jobs: int, estimated_runtime: float | None = None) -> None:
         with self._lock:
-            self._begin(Progress("", total_jobs, 1, EqualWork(total_jobs, estimated_runtime)))
+            self._begin(Progress("", total_jobs, 1, EqualWork(total_jobs, finite(estimated_runtime))))
 
     def update_progress(self, completed: int, current_job: str = "") -> None:
-        self.progress(completed, [current_job] if current_job else [])
+        self.progress(completed, [str(current_job)] if current_job else [])
 
     def finish_progress(self) -> None:
         with self._lock:
@@ -138,7 +144,7 @@ class WorkflowLogger:
             if self._terminal is not None and (not self._quiet or line.status in BAD):
                 self._show(self._terminal.paint.status_line(line.render(), line.status))
                 if self.log_level >= LogLevel.DEBUG and line.traceback:
-                    self._show(line.traceback.rstrip("\n"))
+                    self._show("\n".join(line.traceback_lines()))
 
     def progress(self, ended: int, running: list[str]) -> None:
         with self._lock:
@@ -152,14 +158,14 @@ class WorkflowLogger:
 
     def note(self, text: str) -> None:
         """Log something that the user should know, at every level except `none`."""
-        self._say(f"note: {text}", LogLevel.SUMMARY, always=True)
+        self._say(_one_block(f"note: {text}"), LogLevel.SUMMARY, always=True)
 
     def debug(self, text: str) -> None:
-        self._say(f"debug: {text}", LogLevel.DEBUG)
+        self._say(_one_block(f"debug: {text}"), LogLevel.DEBUG)
 
     def say(self, text: str, style: str | None = None) -> None:
-        """Log the first and the last text of a run. `style` colours the first line."""
-        self._say(text, LogLevel.SUMMARY, style=style)
+        """Log the first and the last text of a run, which Whyrun wrote itself. `style` colours the first line."""
+        self._say(split_printable(text), LogLevel.SUMMARY, style=style)
 
     def finish(self) -> None:
         self.finish_progress()
@@ -175,16 +181,16 @@ class WorkflowLogger:
         else:
             self._progress = PlainProgress(progress, self._terminal.write)
 
-    def _say(self, text: str, level: LogLevel, *, style: str | None = None, always: bool = False) -> None:
+    def _say(self, lines: list[str], level: LogLevel, *, style: str | None = None, always: bool = False) -> None:
         with self._lock:
             if level > self.log_level:
                 return
-            self._into_file(lambda number: text.split("\n"))
+            self._into_file(lambda number: lines)
             if self._capture is not None:
-                self._capture.extend(text.split("\n"))
+                self._capture.extend(lines)
             if self._terminal is not None and (always or not self._quiet):
-                head, newline, rest = text.partition("\n")
-                self._show((self._terminal.paint.styled(head, style) if style else head) + newline + rest)
+                head = self._terminal.paint.styled(lines[0], style) if style else lines[0]
+                self._show("\n".join([head, *lines[1:]]))
 
     def _into_file(self, lines: Callable[[int], list[str]]) -> None:
         if self._file is None:
@@ -203,6 +209,11 @@ class WorkflowLogger:
             self._batch.append(text)
         else:
             self._terminal.write(text)
+
+
+def _one_block(text: str) -> list[str]:
+    """The lines of a text that may quote anybody: all but the first are indented, so that none looks like another."""
+    return f"\n{INDENT}".join(split_printable(text)).split("\n")
 
 
 class _Terminal:

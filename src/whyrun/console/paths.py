@@ -30,7 +30,7 @@ def described_files(given: Any) -> list[str]:
 def _described_file(given: Any) -> str:
     if not isinstance(given, str | os.PathLike):
         return str(given)
-    path = os.fspath(given)
+    path = os.fsdecode(given)
     try:
         return file_text(path, size(os.stat(path).st_size)) if os.path.isfile(path) else path
     except (OSError, ValueError):  # the file was just removed, or the text is not a path

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from whyrun.actions.problem import parameter_summary
 from whyrun.console.files import bound_sources, input_size, inputs_text, outputs_text
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus, runtime_text, size, task_text
-from whyrun.errors import printable
 from whyrun.graph.tables import ArtifactAt, InputAt, JobTable, Source
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 def task_name(table: JobTable, position: int) -> str:
     """The job's ID and description."""
     step = table.job_id(position)
-    return f"{step} {printable(table.decl.description)}" if table.decl.description else step
+    return f"{step} {table.decl.description}" if table.decl.description else step
 
 
 def dry_run_lines(
@@ -89,7 +88,7 @@ class _Preview:
     def line(
         self, table: JobTable, position: int, status: TaskStatus, details: list[str], level: LogLevel, outputs: str = ""
     ) -> TaskLine:
-        text = task_text(task_name(table, position), outputs=outputs, details=map(printable, details))
+        text = task_text(task_name(table, position), outputs=outputs, details=details)
         return TaskLine(self.when, table.decl.uses, status, text, level)
 
     def _size(self, at: Source) -> int | None:
@@ -123,11 +122,10 @@ def refused_lines(
         if looked_up.info is None and any(problem.code == "INVALID_USES" for problem in looked_up.problems):
             if uses not in reported:
                 reported.add(uses)
-                text = printable(_unusable(uses, looked_up, project))
-                yield TaskLine(when, printable(uses), TaskStatus.INVALID_USES, text)
+                yield TaskLine(when, uses, TaskStatus.INVALID_USES, _unusable(uses, looked_up, project))
         elif looked_up.misfits:
             problems = [*looked_up.misfits, *(misfit.problem for misfit in by_job.pop(name, ()))]
-            text = printable(f"Job:{name} → {parameter_summary(problems)}")
+            text = f"Job:{name} → {parameter_summary(problems)}"
             yield TaskLine(when, uses, TaskStatus.INVALID_PARAMETER, text)
     for of_job in by_job.values():
         yield from _of_instances(of_job, when)
@@ -152,4 +150,4 @@ def _of_instances(misfits: list[Misfit], when: datetime) -> Iterator[TaskLine]:
         table, more = here[0].table, max(misfit.more for misfit in here)
         others = f" (and {more} more)" if more else ""
         text = f"{table.job_id(position)}{others} → {parameter_summary(misfit.problem for misfit in here)}"
-        yield TaskLine(when, table.decl.uses, TaskStatus.INVALID_PARAMETER, printable(text))
+        yield TaskLine(when, table.decl.uses, TaskStatus.INVALID_PARAMETER, text)

@@ -60,7 +60,10 @@ def command(
     for number, line in enumerate(_lines(project, run, follow), 1):
         fields = _decoded(run, number, line)
         if wanted(fields):
-            click.echo(line.decode() if as_json else event_text(fields) + _saved_copy(project, fields))
+            if as_json:
+                click.echo(line.decode())
+            else:
+                print_lines([event_text(fields) + _saved_copy(project, fields)])
             if fields["event"] == "step_failed" and not as_json:
                 print_lines(_failure(run, fields))
             if reader_is_gone():  # otherwise `--follow` would go on until the run ends

@@ -12,7 +12,6 @@ from msgspec import UNSET
 
 from whyrun.console.lines import TaskLine, TaskStatus, count, runtime_text, task_text
 from whyrun.console.preview import task_name
-from whyrun.errors import printable
 from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.run.preflight import check_limits, check_resources, resource_limits
 from whyrun.graph.fingerprint import counts, recorded_suffix
@@ -207,7 +206,7 @@ class ComparisonPreview:
             table, position = self.snapshot.dependency_graph.table_at(subject.node)
             status = TaskStatus.WOULD_EXECUTE if subject.executes else TaskStatus.WOULD_SKIP
             runtime = runtime_text(status, durations[self.job(subject)]) if subject.executes else ""
-            text = task_text(task_name(table, position), runtime=runtime, details=[printable(self.detail(subject))])
+            text = task_text(task_name(table, position), runtime=runtime, details=[self.detail(subject)])
             yield TaskLine(when, table.decl.uses, status, text)
 
     def detail(self, subject: Subject) -> str:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from whyrun import disk
 from whyrun.artifacts.store import Store
-from whyrun.console.lines import LogLevel, TaskLine, TaskStatus
+from whyrun.console.lines import INDENT, LogLevel, TaskLine, TaskStatus, split_printable
 from whyrun.disk import Area
 from whyrun.evidence.artifact_links import ArtifactLinks
 from whyrun.evidence.run_directory import Metric, RunDirectory, SeenEvents
@@ -156,7 +156,7 @@ class Recorder:
         self._lines.append(TaskLine(self.clock().astimezone(), action, status, text, level, traceback))
 
     def debug(self, text: str) -> None:
-        self._debug.write(f"{self.clock().isoformat()} {text}\n")
+        self._debug.write(f"{self.clock().isoformat()} " + f"\n{INDENT}".join(split_printable(text)) + "\n")
         self.reporter.debug(text)
 
     def flush(self) -> None:

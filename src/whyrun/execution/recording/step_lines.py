@@ -15,6 +15,7 @@ from whyrun.console.lines import (
     STATUSES,
     LogLevel,
     TaskStatus,
+    finite,
     listed,
     runtime_text,
     seconds,
@@ -23,7 +24,6 @@ from whyrun.console.lines import (
     why_no_value,
 )
 from whyrun.console.preview import task_name
-from whyrun.errors import printable
 from whyrun.execution.backends.registry import capabilities_of
 from whyrun.execution.protocol.messages import OutputResult, TaskReported
 from whyrun.execution.recording.recorder import Recorder
@@ -87,7 +87,7 @@ class StepLines:
         self.recorder.status(table.decl.uses, TaskStatus.EXECUTES, text)
 
     def skips(self, table: JobTable, position: int, why: str) -> None:
-        text = task_text(task_name(table, position), details=[printable(why)])
+        text = task_text(task_name(table, position), details=[why])
         self.recorder.status(table.decl.uses, TaskStatus.SKIPS, text)
 
     def failed(
@@ -107,7 +107,7 @@ class StepLines:
         text = task_text(
             task_name(table, position),
             runtime=runtime_text(shown, failure.duration),
-            details=[printable(what.split("\n", 1)[0]) + retry, note],
+            details=[what.split("\n", 1)[0] + retry, note],
         )
         # The traceback of a killed step shows only where the signal arrived.
         below = failure.traceback if failure.status == "FAILED" else ""
@@ -129,8 +129,8 @@ class StepLines:
             return
         details = message.details if isinstance(message.details, dict) else {}
         text = task_text(
-            printable(message.message),
-            runtime=runtime_text(status, _number(details.get("runtime"))),
+            message.message,
+            runtime=runtime_text(status, finite(details.get("runtime"))),
             inputs=listed(_texts(details.get("inputs"))),
             outputs=listed(_texts(details.get("outputs"))),
             details=[*_texts(details.get("job_info")), message.step_id],
@@ -138,7 +138,7 @@ class StepLines:
         shown = status in BAD or details.get("level") == "summary"  # an action may ask for a line on the terminal
         level = LogLevel.SUMMARY if shown else LogLevel.ALL
         named = details.get("action")
-        self.recorder.status(printable(named) if isinstance(named, str) else action, status, text, level=level)
+        self.recorder.status(named if isinstance(named, str) else action, status, text, level=level)
 
     # -- files --
 
@@ -184,14 +184,10 @@ class _Sources(Sequence[Source]):
         return self._entries[index].source
 
 
-def _number(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
 def _texts(value: Any) -> list[str]:
     if value is None or value == "":
         return []
-    return [printable(str(each)) for each in (value if isinstance(value, list) else [value])]
+    return [str(each) for each in (value if isinstance(value, list) else [value])]
 
 
 def sandbox_note(backend: str, sandbox: SandboxDecl, error_type: str, error: str) -> str:

@@ -19,7 +19,7 @@ from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus, runtime_text, task_text
 from whyrun.disk import Area
-from whyrun.errors import WhyrunError, error, printable
+from whyrun.errors import WhyrunError, error
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.backends.base import Backend, HostServices, PrepareFailed, Session
@@ -270,8 +270,8 @@ def _prepare(backend: Backend, runner: Runner, recorder: Recorder) -> str | None
         recorder.debug(f"prepare failed: {problem}")
         runtime = runtime_text(TaskStatus.FAILED, time.monotonic() - began)
         # The last line that it printed is most often the cause.
-        last_line = [printable(line) for line in printed[-1:]]
-        text = task_text("preparing the backend", runtime=runtime, details=[f"PrepareFailed: {error}", *last_line])
+        details = [f"PrepareFailed: {error}", *printed[-1:]]
+        text = task_text("preparing the backend", runtime=runtime, details=details)
         recorder.status("prepare", TaskStatus.FAILED, text, traceback="\n".join(printed))
         return "\n".join([f"PrepareFailed: {error}", *printed])
     return None
