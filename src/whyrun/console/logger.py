@@ -26,8 +26,8 @@ from whyrun.console.lines import (
     TaskStatus,
     finite,
     listed,
-    split_printable,
     runtime_text,
+    split_printable,
     task_status,
     task_text,
 )
