@@ -7,25 +7,33 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
-from typing import Any, TypedDict
-
-import msgspec
+from typing import Any
 
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
-from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
-from whyrun.errors import StateError
-from whyrun.evidence.composition.summary import SUMMARY_FILE, Shape, SummaryContext, composition_summary, given_sources
+from whyrun.errors import StateError, WhyrunError
+from whyrun.evidence.composition.conditions import ComposedEvents
+from whyrun.evidence.composition.summary import (
+    SUMMARY_FILE,
+    ComposedRun,
+    Shape,
+    SummaryContext,
+    composition_summary,
+    given_sources,
+)
 from whyrun.evidence.run_directory import RunDirectory, SeenEvents
 from whyrun.ids import file_name
 from whyrun.log import events as ev
 from whyrun.log.decoding import read_long_list
 from whyrun.log.journal import EVENTS_FILE, read_events
+from whyrun.planning.reuse import SHARED
 
+MANIFEST_FILE = "manifest.yaml"
 MARK = b'{"composition":'  # the manifest of such a run starts with it: keys are sorted
 
 
@@ -41,28 +49,46 @@ def finish_run(directory: RunDirectory, store: Store, seen: SeenEvents | None = 
 
 def complete_composition(folder: Path, store: Store) -> None:
     """Write `composition_summary.json` and `steps/<step>/inputs/`. Other runs have neither."""
-    with (folder / "manifest.yaml").open("rb") as file:
-        if file.read(len(MARK)) != MARK:
-            return
-    section = json.loads((folder / "manifest.yaml").read_bytes())["composition"]
-    events = list(read_events(folder / EVENTS_FILE))
-    context = _StoreAndEarlierRuns(folder, store)
-    _link_inputs(folder, section, events, context)
-    summary = composition_summary(folder.name, section, events, context.previous(), context)
-    atomic_write(folder / SUMMARY_FILE, canonical_json(summary) + b"\n", Area.RUN)
+    if not composes(folder):
+        return
+    facts = RecordedFacts(folder.parent, store)
+    run = facts.run(folder.name)
+    if run is None:
+        disk.append_line(Area.RUN, folder / "debug.log", f"composition: no summary: {facts.lost[folder.name]}")
+        return
+    _link_inputs(folder, run.section, facts)
+    atomic_write(folder / SUMMARY_FILE, summary_bytes(run, facts), Area.RUN)
 
 
-class _StoreAndEarlierRuns(SummaryContext):
-    """The store, and the summaries of earlier runs."""
+def summary_bytes(run: ComposedRun, facts: RecordedFacts) -> bytes:
+    """The content of `composition_summary.json`."""
+    return canonical_json(composition_summary(run, facts)) + b"\n"
 
-    def __init__(self, folder: Path, store: Store) -> None:
-        self.folder, self.store = folder, store
-        self._read: dict[str, dict[str, Any] | None] = {}
+
+class RecordedFacts(SummaryContext):
+    """The facts of record that summaries are made from: manifests and events of runs, and the store.
+
+    `lost`: runs whose facts were asked for and cannot be read, with the reason. `uncounted`: data that could not be
+    counted. `unusable`: stored data that must not be read, because its bytes are damaged.
+    """
+
+    def __init__(self, runs: Path, store: Store, unusable: Container[str] = ()) -> None:
+        self.runs, self.store, self.unusable = runs, store, unusable
+        self.lost: dict[str, str] = {}
+        self.uncounted: set[str] = set()
+        self._runs: dict[str, ComposedRun | None] = {}
+        self._counts: dict[tuple[str, str], Shape | None] = {}
 
     def count(self, sha256: str, suffix: str) -> Shape | None:
         from whyrun.actions.data.tables import count_rows_and_columns
 
-        return count_rows_and_columns(Path(self.store.path(sha256)), suffix) if self.store.has(sha256) else None
+        key = sha256, suffix
+        if key not in self._counts:
+            usable = self.store.has(sha256) and sha256 not in self.unusable
+            self._counts[key] = count_rows_and_columns(Path(self.store.path(sha256)), suffix) if usable else None
+        if self._counts[key] is None:
+            self.uncounted.add(sha256)
+        return self._counts[key]
 
     def members(self, wide: Mapping[str, Any]) -> list[Any]:
         try:
@@ -70,116 +96,53 @@ class _StoreAndEarlierRuns(SummaryContext):
         except StateError:
             return []  # the blob is lost or damaged; `verify` reports it
 
-    def summary_of(self, run: str) -> dict[str, Any] | None:
-        if run not in self._read:
-            self._read[run] = self._summary(self.folder.parent / run)
-        return self._read[run]
+    def run(self, name: str) -> ComposedRun | None:
+        if name not in self._runs:
+            self._runs[name] = None
+            if name != SHARED:
+                try:
+                    self._runs[name] = self._read(name)
+                except (OSError, ValueError, KeyError, WhyrunError) as problem:
+                    self.lost[name] = str(problem)
+        return self._runs[name]
 
-    def previous(self) -> dict[str, Any] | None:
-        """The newest summary of an earlier run. It includes what that run reused from even earlier runs."""
+    def _read(self, name: str) -> ComposedRun | None:
+        manifest = (self.runs / name / MANIFEST_FILE).read_bytes()
+        seen = ComposedEvents()
+        for event in read_events(self.runs / name / EVENTS_FILE):
+            seen.add(event)
+            if isinstance(event, ev.ManifestMaterialized) and event.sha256 != bytes_sha256(manifest):
+                raise ValueError(f"`{name}/{MANIFEST_FILE}` is not the file that the log names")
+        section = json.loads(manifest).get("composition")
+        return ComposedRun(name, section, seen) if section is not None else None
 
-        def order(run: Path) -> tuple[int, str]:
-            return len(run.name), run.name  # r9999 comes before r10000
+    def runs_between(self, first: str, last: str) -> list[str]:
+        def order(run: str) -> tuple[int, str]:
+            return len(run), run  # r9999 comes before r10000
 
-        own = order(self.folder)
-        runs = sorted((run for run in self.folder.parent.iterdir() if order(run) < own), key=order, reverse=True)
-        return next((summary for run in runs if (summary := self._summary(run)) is not None), None)
-
-    def _summary(self, folder: Path) -> dict[str, Any] | None:
-        """A damaged summary counts as missing, so that it does not stop later runs. The debug log notes it."""
-        try:
-            return read_summary(folder)
-        except SummaryDamaged as problem:
-            disk.append_line(Area.RUN, self.folder / "debug.log", f"composition: {problem}; nothing is taken from it")
-            return None
-
-
-def read_summary(folder: Path) -> dict[str, Any] | None:
-    """None if there is none. Raises `SummaryDamaged` if it cannot be read or has another form."""
-    try:
-        text = (folder / SUMMARY_FILE).read_bytes()
-    except FileNotFoundError:
-        return None
-    try:
-        msgspec.json.decode(text, type=_Summary)
-        summary: dict[str, Any] = json.loads(text)
-    except (msgspec.MsgspecError, ValueError, RecursionError) as problem:
-        raise SummaryDamaged(f"`{folder.name}/{SUMMARY_FILE}` is damaged: {problem}") from None
-    return summary
+        names = (run.name for run in self.runs.iterdir())
+        return sorted((name for name in names if order(first) < order(name) < order(last)), key=order, reverse=True)
 
 
-def why_no_summary(folder: Path) -> tuple[str, str]:
-    """For a run without a summary: (why, hint)."""
-    started: ev.RunStart | None = None
-    ended = False
-    for event in read_events(folder / EVENTS_FILE):
-        if isinstance(event, ev.RunStart):
-            started = event
-        ended = ended or isinstance(event, ev.RunComplete)
-    if started is not None and started.mode != "run":
-        return f"{folder.name} is a run of mode `{started.mode}`: it composes no datasets", "name a run that made them"
-    if not ended:
-        hint = "its summary is written when it ends; if it was killed, by the next `whyrun run`"
-        return f"{folder.name} has not ended: it has no summary yet", hint
-    hint = "name a run of a workflow with `composition:`, or of a dataset plan"
-    return f"{folder.name} composes no datasets", hint
-
-
-class SummaryDamaged(ValueError):
-    """A summary that cannot be read. Its sources, the events and the manifest, are separate files."""
-
-
-class _Counted(TypedDict):
-    sha256: str | None
-    rows: int | None
-    columns: int | None
-
-
-class _Step(TypedDict):
-    step_id: str
-    status: str
-    bindings: list[_Counted]
-    products: list[_Counted]
-
-
-class _Decision(TypedDict):
-    kind: str
-    step_id: str
-
-
-class _Dataset(TypedDict):
-    fingerprint: str | None
-    rows: int | None
-    columns: int | None
-
-
-class _Summary(TypedDict):
-    """The fields that are read from an earlier summary."""
-
-    run: str
-    inputs_manifest: list[_Dataset]
-    steps: list[_Step]
-    decisions: list[_Decision]
+def composes(folder: Path) -> bool:
+    """Whether the manifest of a run is of one that composes datasets. Reads only its first bytes."""
+    with (folder / MANIFEST_FILE).open("rb") as file:
+        return file.read(len(MARK)) == MARK
 
 
 def input_links(folder: Path, store: Store) -> Iterator[tuple[Path, str]]:
     """(link, hash) for each file that a step of this ended run read. Other runs are not read."""
-    with (folder / "manifest.yaml").open("rb") as file:
-        if file.read(len(MARK)) != MARK:
-            return
-        file.seek(0)
-        section = json.loads(file.read())["composition"]
-    yield from _input_links(folder, section, read_events(folder / EVENTS_FILE), _StoreAndEarlierRuns(folder, store))
+    if composes(folder):
+        section = json.loads((folder / MANIFEST_FILE).read_bytes())["composition"]
+        yield from _input_links(folder, section, RecordedFacts(folder.parent, store))
 
 
-def _input_links(
-    folder: Path, section: Mapping[str, Any], events: Iterable[ev.Event], context: _StoreAndEarlierRuns
-) -> Iterator[tuple[Path, str]]:
-    for event in events:
+def _input_links(folder: Path, section: Mapping[str, Any], facts: RecordedFacts) -> Iterator[tuple[Path, str]]:
+    for event in read_events(folder / EVENTS_FILE):
         if not isinstance(event, ev.StepStart):
             continue
         inputs = folder / "steps" / file_name(event.step_id.removeprefix("Job:")) / "inputs"
-        for slot, _, source in given_sources(event.bindings or {}, section, context):
+        for slot, _, source in given_sources(event.bindings or {}, section, facts):
             if source.get("as", "v") != "v":  # skip values
                 yield inputs / f"{file_name(slot)}{source['as'][1:]}", source["sha256"]
 
@@ -188,12 +151,10 @@ def link_target(link: Path, blob: str) -> str:
     return os.path.relpath(blob, link.parent)
 
 
-def _link_inputs(
-    folder: Path, section: Mapping[str, Any], events: Iterable[ev.Event], context: _StoreAndEarlierRuns
-) -> None:
+def _link_inputs(folder: Path, section: Mapping[str, Any], facts: RecordedFacts) -> None:
     """Make the links into the store. Repeating it changes nothing."""
-    for link, sha256 in _input_links(folder, section, events, context):
-        if link.is_symlink() or not context.store.has(sha256):
+    for link, sha256 in _input_links(folder, section, facts):
+        if link.is_symlink() or not facts.store.has(sha256):
             continue  # not in the store: a folder, or lost bytes. The summary has the hash
         disk.make_folders(Area.RUN, link.parent)
-        disk.link(Area.RUN, link_target(link, context.store.path(sha256)), link)
+        disk.link(Area.RUN, link_target(link, facts.store.path(sha256)), link)

@@ -1,17 +1,19 @@
-"""`composition_summary.json`: how data moved in a run, from its manifest, its events and earlier summaries.
+"""`composition_summary.json`: how data moved in a run, from manifests, events and stored data alone.
 
 A failed or killed run has a summary, too: failed steps have their error, steps that never started say so. Steps that
-are up to date or reused are described as in the summary of the run that made the result.
+are up to date or reused are described by the manifest and the events of the run that made the result. No summary is
+made from another summary, so that a changed one cannot pass its figures on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
+from whyrun.actions.builtin import BUILTIN
 from whyrun.evidence.composition.conditions import ComposedEvents, condition_decisions, inactive_because
 from whyrun.ids import file_name, output_of
-from whyrun.log import events as ev
 
 SCHEMA_VERSION = 1
 SUMMARY_FILE = "composition_summary.json"
@@ -19,8 +21,21 @@ _STATUS = {"open": "interrupted", "completed": "completed", "failed": "failed", 
            "interrupted": "interrupted", "skipped": "inactive", "blocked": "blocked"}  # fmt: skip
 _NOT_PLANNED = {"clean": "up_to_date", "deferred": "deferred", "inactive": "inactive"}
 _DECIDING = {"data/merge": "merge", "data/append": "append", "data/aggregate": "aggregate"}
+_OF_USERS = ("python", "shell")  # built-in, but they run code of the user
 
 Shape = dict[str, int]  # rows, columns
+
+
+@dataclass(frozen=True, slots=True)
+class ComposedRun:
+    """The facts of one run: `composition` of its manifest, and its events."""
+
+    name: str
+    section: Mapping[str, Any]
+    seen: ComposedEvents
+
+    def action_of(self, step: str) -> str:
+        return str(next(each["action"] for each in self.section["steps"] if each["step_id"] == step))
 
 
 class SummaryContext(Protocol):
@@ -32,37 +47,29 @@ class SummaryContext(Protocol):
     def members(self, wide: Mapping[str, Any]) -> list[Any]:
         """The members of a long list, which is a blob of its own; empty if the blob is lost."""
 
-    def summary_of(self, run: str) -> Mapping[str, Any] | None:
-        """The summary of an earlier run."""
+    def run(self, name: str) -> ComposedRun | None:
+        """The facts of a run; None if it composed nothing, or if they are lost."""
+
+    def runs_between(self, first: str, last: str) -> Iterable[str]:
+        """The runs after `first` and before `last`, the latest first."""
 
 
-def composition_summary(
-    run: str,
-    section: Mapping[str, Any],
-    events: Iterable[ev.Event],
-    previous: Mapping[str, Any] | None,
-    context: SummaryContext,
-) -> dict[str, Any]:
-    """`section`: `composition` of the manifest. `previous`: the latest summary of an earlier run, if there is one."""
-    seen = ComposedEvents()
-    for event in events:
-        seen.add(event)
-    return _Summary(run, section, seen, previous or {}, context).to_json()
+def composition_summary(run: ComposedRun, context: SummaryContext) -> dict[str, Any]:
+    return _Summary(run, context).to_json()
 
 
 class _Summary:
-    def __init__(
-        self,
-        run: str,
-        section: Mapping[str, Any],
-        seen: ComposedEvents,
-        previous: Mapping[str, Any],
-        context: SummaryContext,
-    ) -> None:
-        self.run, self.section, self.seen, self.previous, self.context = run, section, seen, previous, context
-        self.shapes = dict(_known_shapes(previous))
-        for step in section["steps"]:
-            self.shapes.update(self._counted_shapes(step["step_id"]))
+    def __init__(self, run: ComposedRun, context: SummaryContext) -> None:
+        self.run, self.section, self.seen, self.context = run.name, run.section, run.seen, context
+        self.shapes: dict[str, Shape] = {}
+        self.made: dict[str, tuple[ComposedRun, str]] = {}  # step → the run and step that made its result
+        for step in self.section["steps"]:
+            id_ = step["step_id"]
+            self.shapes.update(self._counted_shapes(run, id_))
+            maker = self._maker(id_, step)
+            if maker is not None:
+                self.made[id_] = maker
+                self.shapes.update(self._counted_shapes(*maker))
 
     def to_json(self) -> dict[str, Any]:
         end = self.seen.outcome.end
@@ -83,16 +90,17 @@ class _Summary:
 
     # -- rows --
 
-    def _counted_shapes(self, step: str) -> Iterable[tuple[str, Shape]]:
+    def _counted_shapes(self, run: ComposedRun, step: str) -> Iterable[tuple[str, Shape]]:
         """(hash, rows and columns) as the action of a step counted them."""
-        tasks = self.seen.tasks.get(step, ())
-        given = {slot: source for slot, _, source in self._given(self.seen.bindings.get(step, {}))} if tasks else {}
+        tasks = run.seen.tasks.get(step, ()) if _counts(run.action_of(step)) else ()
+        bindings = run.seen.bindings.get(step, {})
+        given = {slot: one for slot, _, one in given_sources(bindings, run.section, self.context)} if tasks else {}
         for _, details in tasks:
             for name, shape in _shapes(details.get("read")):
                 if name in given:
                     yield given[name]["sha256"], shape
             for name, shape in _shapes(details.get("wrote")):
-                for artifact, made in self.seen.artifacts.get(step, {}).items():
+                for artifact, made in run.seen.artifacts.get(step, {}).items():
                     if output_of(artifact) == name:
                         yield made.sha256, shape
 
@@ -121,7 +129,7 @@ class _Summary:
             kept = step["kept"]
             record["from_run"], bindings, duration = kept["run"], kept["bindings"], kept["duration"]
         elif status == "reused":
-            record["from_run"], duration = self.seen.reused[id_][0], self._earlier_step(id_, step).get("duration")
+            record["from_run"], duration = self.seen.reused[id_][0], self._earlier_duration(id_)
         record |= {"attempt": self.seen.attempts.get(id_), "duration": duration}
         record["bindings"] = self._bindings(id_, bindings)
         record["parameters"] = self._parameters(id_, bindings)
@@ -147,17 +155,29 @@ class _Summary:
             return "reused"
         return _STATUS[outcome]
 
-    def _earlier_step(self, id_: str, step: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A reused or up-to-date step, as in the summary of the run that made its result."""
-        run, name = self.seen.reused[id_] if id_ in self.seen.reused else (step["kept"]["run"], id_)
-        # If the step had another name then, the previous summary has it under its current name.
-        for summary, wanted in ((self.context.summary_of(run) or {}, name), (self.previous, id_)):
-            for step_ in summary.get("steps", ()):
-                made_there = summary["run"] == run and step_["status"] == "completed"
-                if step_["step_id"] == wanted and (made_there or step_.get("from_run") == run):
-                    own = [each for each in summary["decisions"] if each["step_id"] == wanted]
-                    return {**step_, "decisions": [each for each in own if each["kind"] != "condition"]}
-        return {}  # for example an adopted file
+    def _maker(self, id_: str, step: Mapping[str, Any]) -> tuple[ComposedRun, str] | None:
+        """The run and the step that made the result of a step that is up to date or reused. None if no step of a run
+        that composes made it, for example for an adopted file."""
+        status = self._status(step)
+        if status not in ("up_to_date", "reused"):
+            return None
+        name, name_, before = *(self.seen.reused[id_] if status == "reused" else (step["kept"]["run"], id_)), self.run
+        while (run := self.context.run(name)) is not None:
+            if run.seen.outcome.steps.get(name_) == "completed":
+                return run, name_
+            # The step had another name then: a run in between reused its result under this name.
+            for between in self.context.runs_between(name, before):
+                taken = self.context.run(between)
+                if taken is not None and taken.seen.reused.get(name_, ("", ""))[0] == name:
+                    name_, before = taken.seen.reused[name_][1], between
+                    break
+            else:
+                return None
+        return None
+
+    def _earlier_duration(self, id_: str) -> float | None:
+        run, name = self.made.get(id_, (None, ""))
+        return run.seen.durations.get(name) if run is not None else None
 
     def _given(self, bindings: Mapping[str, Any]) -> Iterable[tuple[str, str, Mapping[str, Any]]]:
         return given_sources(bindings, self.section, self.context)
@@ -194,18 +214,31 @@ class _Summary:
 
     # -- decisions --
 
-    def _decisions(self, step: Mapping[str, Any], planned: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Decisions of built-in actions. Details of user actions may contain anything, so they are skipped."""
-        id_, kind = step["step_id"], _DECIDING.get(step["action"])
-        if step["status"] in ("up_to_date", "reused"):
-            kept = self._earlier_step(id_, planned).get("decisions", ())
-            return [{**decision, "step_id": id_, "from_run": step["from_run"]} for decision in kept]
-        decisions = []
-        for status, details in self.seen.tasks.get(id_, ()):
-            if kind is not None and details.get("decision") == kind:
-                facts = {name: value for name, value in details.items() if name not in ("decision", "read", "wrote")}
-                decisions.append({"kind": kind, "step_id": id_, **facts, "refused": status == "FAILED"})
-        return decisions
+    def _decisions(self, step: Mapping[str, Any], planned: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
+        id_ = step["step_id"]
+        if step["status"] not in ("up_to_date", "reused"):
+            return _decided(id_, planned["action"], self.seen)
+        if id_ not in self.made:
+            return ()
+        run, name = self.made[id_]
+        decisions = _decided(name, run.action_of(name), run.seen)
+        return [{**decision, "step_id": id_, "from_run": step["from_run"]} for decision in decisions]
+
+
+def _counts(action: str) -> bool:
+    """Whether the action counts rows itself. Code of users may say anything in the details of a task."""
+    return action in BUILTIN and action not in _OF_USERS
+
+
+def _decided(id_: str, action: str, seen: ComposedEvents) -> list[dict[str, Any]]:
+    """Decisions of built-in actions. Details of user actions may contain anything, so they are skipped."""
+    kind = _DECIDING.get(action)
+    decisions = []
+    for status, details in seen.tasks.get(id_, ()):
+        if kind is not None and details.get("decision") == kind:
+            facts = {name: value for name, value in details.items() if name not in ("decision", "read", "wrote")}
+            decisions.append({"kind": kind, "step_id": id_, **facts, "refused": status == "FAILED"})
+    return decisions
 
 
 def given_sources(
@@ -235,15 +268,6 @@ def _members_of(recorded: Any, section: Mapping[str, Any], context: SummaryConte
 
 def _is_parameter(step: str, source: str) -> bool:
     return source.startswith(f"Input:{step.removeprefix('Job:')}.with.")
-
-
-def _known_shapes(previous: Mapping[str, Any]) -> Iterable[tuple[str, Shape]]:
-    for dataset in previous.get("inputs_manifest", ()):
-        yield str(dataset["fingerprint"]).removeprefix("sha256:"), dataset
-    for step in previous.get("steps", ()):
-        for entry in (*step["bindings"], *step["products"]):
-            if entry["sha256"] is not None and entry["rows"] is not None:
-                yield entry["sha256"], entry
 
 
 def _shapes(details: Any) -> Iterable[tuple[str, Shape]]:

@@ -29,18 +29,18 @@ from whyrun.artifacts.hashing import (
 )
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
-from whyrun.evidence.composition.run_folder import input_links, link_target
+from whyrun.evidence.composition.run_folder import MANIFEST_FILE, input_links, link_target
 from whyrun.evidence.referenced_blobs import referenced_hashes, stored_folder_files, stored_names
 from whyrun.evidence.verify.lines import described
 from whyrun.evidence.verify.links import LinkCheck
 from whyrun.evidence.verify.report import PLAN_AGAIN, Checked, Findings, Kind, VerifyProblem
+from whyrun.evidence.verify.summaries import check_summaries
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import value_hash_problem
 from whyrun.log.journal import EVENTS_FILE
 
 PLAN_FILE = "plan.json"
-MANIFEST_FILE = "manifest.yaml"
 _SAVED = "that was saved before it was overwritten"
 _KEPT_DATA = (
     "data that steps have read: restore the blob from a copy, which may be the data file itself. No job needs it: "
@@ -149,6 +149,7 @@ class BlobCheck:
                 self._version(sha, type_, mention)
         self._others(folders)
         self._report_missing(current)
+        check_summaries(folders, self._store, self._reported, self._findings, self._checked)
 
     def _begin(self, run: str, file: str) -> None:
         self._run = run

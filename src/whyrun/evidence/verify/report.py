@@ -23,6 +23,10 @@ SOURCE_GONE = (
     "store has its text): without a copy it is reported until the run is pruned, and nothing else is affected"
 )
 PLAN_AGAIN = "`plan.json`: `whyrun plan --at RUN --json` prints it again, to the byte, for that run"
+SUMMARY_AGAIN = (
+    "`composition_summary.json` is derived from the log: nothing is lost. Delete it and the `status.json` of that run: "
+    "the next `whyrun run` makes both again. No job runs again, and `whyrun show --composition` does not read it"
+)
 MORE_AFTER_THE_END = "bytes after the end of a log: cut them off, for example with `truncate`; no event is lost"
 
 _LOG = (
