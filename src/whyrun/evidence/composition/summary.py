@@ -161,15 +161,16 @@ class _Summary:
         status = self._status(step)
         if status not in ("up_to_date", "reused"):
             return None
-        name, name_, before = *(self.seen.reused[id_] if status == "reused" else (step["kept"]["run"], id_)), self.run
+        name, made = self.seen.reused[id_] if status == "reused" else (str(step["kept"]["run"]), id_)
+        before = self.run
         while (run := self.context.run(name)) is not None:
-            if run.seen.outcome.steps.get(name_) == "completed":
-                return run, name_
+            if run.seen.outcome.steps.get(made) == "completed":
+                return run, made
             # The step had another name then: a run in between reused its result under this name.
             for between in self.context.runs_between(name, before):
                 taken = self.context.run(between)
-                if taken is not None and taken.seen.reused.get(name_, ("", ""))[0] == name:
-                    name_, before = taken.seen.reused[name_][1], between
+                if taken is not None and taken.seen.reused.get(made, ("", ""))[0] == name:
+                    made, before = taken.seen.reused[made][1], between
                     break
             else:
                 return None
