@@ -19,7 +19,7 @@ import msgspec
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, check_type, error
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations, render_explain
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.project import Project
+from whyrun.project import DEFAULT_FILE, Project
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -89,6 +89,15 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
     inputs: Inputs = None
     state: PathLike | None = None
     manifest: PathLike | None = None
+
+    def __post_init__(self) -> None:
+        check_type("file", self.file, (str, os.PathLike), "a path")
+        for name, path in (("state", self.state), ("manifest", self.manifest)):
+            check_type(name, path, (str, os.PathLike, type(None)), "a path")
+        words = "values by name, or the path of a YAML file"
+        check_type("inputs", self.inputs, (Mapping, str, os.PathLike, type(None)), words)
+        for name in self.inputs if isinstance(self.inputs, Mapping) else ():
+            check_type("inputs", name, str, words)
 
     def project(self) -> Project:
         """Open the workflow: parse the file and observe the inputs."""
@@ -195,17 +204,12 @@ def load(
     Paths in `inputs` are relative to the project folder. `state` is the folder of the runs, instead of `.whyrun`.
     A dataset plan (`plan.json`) needs the `manifest` of its datasets.
     """
-    from whyrun.project import DEFAULT_FILE
-
-    for name, path in (("file", file), ("state", state), ("manifest", manifest)):
-        check_type(name, path, (str, os.PathLike, type(None)), "a path")
-    check_type("inputs", inputs, (Mapping, str, os.PathLike, type(None)), "values by name, or the path of a YAML file")
+    given = LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state, manifest)
     # An absolute path stays valid when a notebook changes its working folder.
-    workflow_file = os.path.abspath(DEFAULT_FILE if file is None else file)
     if not (inputs is None or isinstance(inputs, Mapping)):
         inputs = os.path.abspath(inputs)
     state, manifest = (None if path is None else os.path.abspath(path) for path in (state, manifest))
-    loaded = LoadedWorkflow(workflow_file, inputs, state, manifest)
+    loaded = LoadedWorkflow(os.path.abspath(given.file), inputs, state, manifest)
     loaded.project().workflow  # noqa: B018  # an invalid file is an error here, not at the first use
     return loaded
 
@@ -267,10 +271,9 @@ def validate(
     manifest: PathLike | None = None,
 ) -> tuple[Diagnostic, ...]:
     """All problems of a workflow, its inputs and its actions; an empty tuple if there are none."""
-    from whyrun.project import DEFAULT_FILE
-
+    flow = LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state, manifest)
     try:
-        return problems(LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state, manifest).project())
+        return problems(flow.project())
     except WhyrunError as problem:  # for example, there is no such file
         return problem.diagnostics
 

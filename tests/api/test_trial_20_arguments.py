@@ -1,4 +1,4 @@
-"""Arguments of a wrong type are errors that say so, and never reach the log."""
+"""Arguments of a wrong type are errors that say so, and never reach the log. Issue 17, number 20."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ WRONG: dict[str, tuple[Callable[[LoadedWorkflow], Any], str]] = {
     "at": (lambda flow: flow.plan(at=3), "`at` is 3"),  # type: ignore[arg-type]
     "file": (lambda flow: whyrun.load(5), "`file` is 5"),  # type: ignore[arg-type]
     "inputs": (lambda flow: whyrun.load(flow.file, inputs=[1]), "`inputs` is [1]"),  # type: ignore[arg-type]
+    "inputs by number": (lambda flow: whyrun.load(flow.file, inputs={1: 2}), "`inputs` is 1"),  # type: ignore[dict-item]
     "state": (lambda flow: whyrun.load(flow.file, state=1), "`state` is 1"),  # type: ignore[arg-type]
+    "file to validate": (lambda flow: whyrun.validate(5), "`file` is 5"),  # type: ignore[arg-type]
+    "file of a workflow": (lambda flow: LoadedWorkflow(5), "`file` is 5"),  # type: ignore[arg-type]
 }
 
 

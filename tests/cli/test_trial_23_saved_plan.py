@@ -1,4 +1,7 @@
-"""A saved plan is a gate: it runs only what was looked at, with the code and the inputs that it was made from."""
+"""A saved plan is a gate: it runs only what was looked at, with the code and the inputs that it was made from.
+
+Issue 17, number 23.
+"""
 
 from __future__ import annotations
 
@@ -84,3 +87,40 @@ def test_the_output_of_plan_json_is_not_run(folder: Path) -> None:
         "error[USAGE]: `p.json` does not record what its plan was made from, so it cannot be checked before it runs",
         "   hint: save it with `whyrun plan --save FILE`",
     ])  # fmt: skip
+
+
+@pytest.mark.parametrize("path", ["/etc/hostname", "../outside.txt", "sub/../../outside.txt"])
+@pytest.mark.parametrize("command", ["plan", "explain"])
+def test_an_assumed_path_outside_the_project_is_refused_and_its_hash_is_not_told(
+    folder: Path, command: str, path: str
+) -> None:
+    (folder.parent / "outside.txt").write_text("a secret\n")
+    assert whyrun(folder, "run", "-q").code == 0
+    refused = whyrun(folder, command, "--json", "--assume", f"Input:Photo={path}")
+    (told,) = refused.json["diagnostics"]
+    assert (refused.code, told["message"], told["hint"]) == (
+        2,
+        f"`--assume Input:Photo`: `{path}` is outside the project folder",
+        "assume `Input:Photo=changed`, or a path in the project; `--set` takes paths from anywhere",
+    )
+
+
+def test_an_assumed_path_in_the_project_may_be_written_in_any_way(folder: Path) -> None:
+    assert whyrun(folder, "run", "-q").code == 0
+    (folder / "other.txt").write_text("another photo\n")
+    for path in ("other.txt", "./other.txt", str(folder / "other.txt"), "sub/../other.txt"):
+        (job, *_) = whyrun(folder, "plan", "--json", "--assume", f"Input:Photo={path}").json["jobs"]
+        assert [reason["code"] for reason in job["reasons"]] == ["INPUT_CHANGED"]
+
+
+def test_an_assumed_list_or_pattern_does_not_lead_out_of_the_project_either(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text("""
+workflow: several
+inputs: {Photos: {type: "file[]", default: [a.txt]}}
+jobs:
+  Count: {uses: shell, with: {photos: "${{ inputs.Photos }}", run: 'echo 1 > "$out_N"'}, outputs: {N: {type: text}}}
+""")
+    (tmp_path / "a.txt").write_text("a")
+    for value in ('["a.txt", "/etc/hostname"]', "/etc/*", "*/../../*"):
+        refused = whyrun(tmp_path, "plan", "--assume", f"Input:Photos={value}")
+        assert (refused.code, "is outside the project folder" in refused.err) == (2, True)

@@ -39,6 +39,7 @@ from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import value_hash_problem
 from whyrun.log.journal import EVENTS_FILE
+from whyrun.snapshot.history.reader import bindings_problem
 
 PLAN_FILE = "plan.json"
 _SAVED = "that was saved before it was overwritten"
@@ -272,8 +273,11 @@ class BlobCheck:
             self._report(mention, "artifact", f"the stored blob is not the manifest of a folder: {wrong}", sha)
             return None
 
-    def _lists(self, event: ev.AnyEvent, bindings: Any, run: str, file: str, line: int) -> None:
-        for members in bindings.values() if isinstance(bindings, dict) else ():
+    def _lists(self, event: ev.AnyEvent, bindings: ev.Bindings | None, run: str, file: str, line: int) -> None:
+        problem = bindings_problem(bindings or {})
+        if problem is not None:
+            self._findings.add(VerifyProblem("log", run, file, problem, line, *described(event)))
+        for members in (bindings or {}).values():
             if isinstance(members, dict) and isinstance(members.get("blob"), str):
                 self._needed(event, members["blob"], "a long list of bindings", run, file, line)
             for one in members if isinstance(members, list) else ():

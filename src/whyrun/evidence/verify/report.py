@@ -92,6 +92,9 @@ class Findings:
     def has_blob(self, path: str | None) -> bool:
         return path is not None and any(problem.stored == path for problem in self.problems)
 
+    def has_line(self, run: str, line: int | None) -> bool:
+        return any((problem.kind, problem.run, problem.line) == ("log", run, line) for problem in self.problems)
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 

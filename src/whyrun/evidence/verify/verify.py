@@ -29,7 +29,8 @@ from whyrun.log.lock import holder, running_run
 from whyrun.log.outcomes import RunOutcome, status_of
 from whyrun.log.runs import LAST_LOST_HINT, LAST_NOT_THERE, NOT_THERE, RunRef, WorkflowState, run_name
 from whyrun.log.tombstones import Tombstone
-from whyrun.snapshot.history.reader import fold_runs
+from whyrun.snapshot.history.reader import fold_run, fold_runs
+from whyrun.snapshot.records import Records
 
 
 class _Sources(msgspec.Struct):
@@ -145,6 +146,8 @@ class _Verifier:
         if blocks.refused is not None:
             self._damaged(run)
             self.findings.add(VerifyProblem("log", run.name, lines.file, blocks.refused.message, blocks.refused.line))
+        if not lines.damaged and blocks.refused is None:
+            self._fold(run, lines.file)
         if plan is not None:
             self.plans[run.name] = outcome.start.engine_version if outcome.start is not None else ""
         if run.name == self.running or (blocks.refused is None and self._goes_on(run, outcome)):
@@ -154,6 +157,18 @@ class _Verifier:
         whole = ends_well and not lines.damaged
         self._folder(run, outcome, recorded, plan, whole)
         return lines.chain
+
+    def _fold(self, run: RunRef, file: str) -> None:
+        """Read the run as every command reads it: what planning would refuse must not pass as sound."""
+        try:
+            fold_run(Records(), run)
+        except WhyrunError as refused:
+            first = refused.diagnostics[0]
+            if first.code == "RUN_PRUNED":
+                return  # pruned while it was read
+            self._damaged(run)
+            if not self.findings.has_line(run.name, first.line):
+                self.findings.add(VerifyProblem("log", run.name, file, first.message, first.line))
 
     def _goes_on(self, run: RunRef, outcome: RunOutcome) -> bool:
         """Whether the last run started after the lock was checked: it is running, or ended after its log was read."""

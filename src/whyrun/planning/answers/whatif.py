@@ -52,6 +52,9 @@ class InputSource(Protocol):
     def value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue:
         """One observed value of this type."""
 
+    def outside(self, value: Any) -> str | None:
+        """The first path or pattern in a value that leads out of the project folder; None if there is none."""
+
 
 def assume(
     workflow: Workflow, inputs: Mapping[str, InputValue], texts: Sequence[str], source: InputSource
@@ -115,6 +118,14 @@ def _given(id_: str, type_: Type, text: str, declared_at: Place, source: InputSo
         problem = str(wrong)
     if problem is not None:
         raise error("INPUT_TYPE", f"`--assume {id_}`: {problem}", hint=f"`{id_}` has the type `{type_}`")
+    # `--assume` reads what others may ask for, such as an agent: it must not tell the hash of any file of the machine.
+    outside = source.outside(value) if type_.is_path else None
+    if outside is not None:
+        raise error(
+            "USAGE",
+            f"`--assume {id_}`: `{outside}` is outside the project folder",
+            hint=f"assume `{id_}=changed`, or a path in the project; `--set` takes paths from anywhere",
+        )
     return source.value(id_, type_, value, declared_at)
 
 

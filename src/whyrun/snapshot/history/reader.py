@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 VERSION = 17
 COMPARING = ("graph", "snapshot")  # packages whose code decides which columns are equal
 TICK = 50_000_000  # nanoseconds
+_UNREADABLE_BINDINGS = "the bindings cannot be read"
+_LISTED_ACTION = "`.action` is a long list"
 MUCH = 1_000_000  # events: after folding so many, use the records of the new index, which need far less memory
 WORTH_INDEXING = 2000  # events: folding fewer is faster than writing the index
 
@@ -194,9 +196,9 @@ class History:
         try:
             bindings = decoded(checked.decode, line).bindings
         except UNREADABLE as wrong:
-            raise damaged_line(file, seq, f"the bindings cannot be read: {wrong}") from None
+            raise damaged_line(file, seq, f"{_UNREADABLE_BINDINGS}: {wrong}") from None
         if isinstance(bindings.get(".action"), _LongList):
-            raise damaged_line(file, seq, "the bindings cannot be read: `.action` is a long list")
+            raise damaged_line(file, seq, f"{_UNREADABLE_BINDINGS}: {_LISTED_ACTION}")
         found = decoded(plain.decode, line).bindings
         for name, members in bindings.items():
             if isinstance(members, _LongList):
@@ -342,10 +344,26 @@ class History:
 
 
 def _check_members(name: str, members: Sequence[_Member], file: str, seq: int) -> None:
-    for member in members:
-        problem = id_problem(member.id, None)
-        if problem is not None:
-            raise damaged_line(file, seq, f"`{name}`: {problem}")
+    problem = _members_problem(name, members)
+    if problem is not None:
+        raise damaged_line(file, seq, problem)
+
+
+def _members_problem(name: str, members: Sequence[_Member]) -> str | None:
+    problems = (id_problem(member.id, None) for member in members)
+    return next((f"`{name}`: {problem}" for problem in problems if problem is not None), None)
+
+
+def bindings_problem(bindings: dict[str, Any]) -> str | None:
+    """Why `History` could not read these bindings of an event, or None. The blobs of long lists are not read."""
+    try:
+        checked = msgspec.convert({"bindings": bindings}, _Bindings).bindings
+    except msgspec.ValidationError as wrong:
+        return f"{_UNREADABLE_BINDINGS}: {wrong}"
+    if isinstance(checked.get(".action"), _LongList):
+        return f"{_UNREADABLE_BINDINGS}: {_LISTED_ACTION}"
+    short = ((name, members) for name, members in checked.items() if isinstance(members, list))
+    return next((problem for one in short if (problem := _members_problem(*one)) is not None), None)
 
 
 def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:

@@ -100,7 +100,7 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
             a["name"],
             a["sha256"],
             a["deterministic"],
-            a["files"],
+            a.get("files", {}),  # the first logs have none
             tuple(a.get("uncounted", ())),
             a.get("versions", {}),
             a.get("effectful", False),

@@ -232,6 +232,15 @@ class InputObserver:
             raise InvalidError(self.diagnostics)
         return observed
 
+    def outside(self, value: Any) -> str | None:
+        """The first path or pattern in a value that leads out of the project folder; None if there is none."""
+        if isinstance(value, list):
+            return next((path for item in value if (path := self.outside(item)) is not None), None)
+        if value is None:
+            return None
+        path = self._relative(value)
+        return value if os.path.isabs(path) or path == ".." or path.startswith("../") else None
+
     def _value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if value is None:
             return InputValue(type_, None, value_sha256(None), None, None)
