@@ -29,4 +29,4 @@ def test_a_runtime_that_no_line_can_show_ends_neither_the_step_nor_the_run(proje
     assert ran.folder is not None
     lines = [line for line in (ran.folder / "whyrun.log").read_text().splitlines() if "[me]" in line]
     assert len(lines) == 9
-    assert [" in " in line for line in lines] == [False] * 8 + [True]
+    assert " in 2.5s" in lines[-1]
