@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from forging import forge
 from verify_lab import Tales, kill, whyrun
 
+from forging import forge
 from whyrun.evidence.verify.report import KEPT
 from whyrun.evidence.verify.verify import verify
 from whyrun.log.runs import WorkflowState

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from forging import forge
 from verify_lab import whyrun
 
+from forging import forge
 from project_lab import Lab
 from whyrun.errors import StateError
 
