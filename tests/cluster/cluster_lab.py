@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 
@@ -141,3 +141,40 @@ def wait_until(seen: object) -> None:
     while not seen():
         assert time.monotonic() < deadline, "it did not come"
         time.sleep(0.02)
+
+
+# --- another user of the machine -------------------------------------------------------------------------------------
+
+FOREIGN = Path(__file__).with_name("foreign_client.py")
+
+
+def foreign_attempts(addresses: list[str]) -> dict[str, str]:
+    """What another user gets from each of these addresses; see `foreign_client.py`."""
+    command = [sys.executable, str(FOREIGN), *addresses]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    got = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert set(got) == set(addresses)
+    return got
+
+
+def ways(ports: Iterable[str]) -> list[str]:
+    return [f"{way}://{port}" for port in sorted(set(ports)) for way in ("tcp", "tls", "http")]
+
+
+def listening(processes: Iterable[int]) -> list[str]:
+    """All TCP ports on which these processes listen, as `HOST:PORT`."""
+    sockets = set[str]()
+    for pid in processes:
+        with suppress(OSError):  # it has ended meanwhile
+            for descriptor in Path(f"/proc/{pid}/fd").iterdir():
+                with suppress(OSError):
+                    sockets.add(os.readlink(descriptor))
+    ports = []
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        local, state, inode = (line.split()[column] for column in (1, 3, 9))
+        if state == "0A" and f"socket:[{inode}]" in sockets:
+            host, _, port = local.partition(":")
+            address = socket.inet_ntoa(bytes.fromhex(host)[::-1])
+            ports.append(f"{'127.0.0.1' if address == '0.0.0.0' else address}:{int(port, 16)}")
+    return ports

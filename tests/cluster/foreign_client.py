@@ -1,41 +1,87 @@
-"""`python foreign_client.py ADDRESS`: tries to run code on somebody else's Dask cluster, as another user.
+"""`python foreign_client.py WAY://HOST:PORT…`: tries, as another user, to use somebody else's Dask cluster.
 
-It prints `ran as UID` if the cluster executed it, else `refused` and why.
+The ways are `tcp`, `tls` (with certificates of its own) and `http`. For each it prints a line: `refused` and why, or
+what it got: the user as whom its code ran, the answer of a worker or nanny, or the pages that tell something.
 """
 
 from __future__ import annotations
 
+import asyncio
+import http.client
 import os
 import socket
 import sys
+import urllib.error
+import urllib.request
 
 import distributed
+from distributed.core import rpc
 from distributed.security import Security
 
 NOBODY = 65534
+REFUSALS = (OSError, TimeoutError, ValueError, EOFError)
+PAGES = ("info/main/workers.html", "info/main/logs.html", "json/counts.json", "json/identity.json", "status", "metrics")
 
 
-def attempt(address: str, security: Security | None) -> str:
+def run_code(address: str, security: Security | None) -> str:
     try:
         with distributed.Client(address, security=security, timeout=3, set_as_default=False) as client:
             return f"ran as {client.submit(os.getuid, pure=False).result(timeout=30)}"
-    except (OSError, TimeoutError, ValueError) as problem:
+    except REFUSALS as problem:
         return f"refused {type(problem).__name__}"
 
 
-def main(address: str) -> None:
-    plain = address.replace("tls://", "tcp://")
-    encrypted = address.replace("tcp://", "tls://")
+async def ask(address: str, security: Security | None) -> str:
+    """The answer of a scheduler, worker or nanny: who gets one can also let a worker run code."""
+    arguments = {} if security is None else security.get_connection_args("client")  # type: ignore[no-untyped-call]
+    peer = rpc(address, connection_args=arguments, timeout=3)  # type: ignore[no-untyped-call]
+    try:
+        return f"answered {(await asyncio.wait_for(peer.identity(), 10))['type']}"
+    except REFUSALS as problem:
+        return f"refused {type(problem).__name__}"
+    finally:
+        await peer.close_rpc()
+
+
+async def attempt(address: str, own: Security) -> str:
+    if address.startswith("http"):
+        return await asyncio.to_thread(pages, address)
+    security = own if address.startswith("tls") else None
+    answer = await ask(address, security)
+    return await asyncio.to_thread(run_code, address, security) if answer == "answered Scheduler" else answer
+
+
+async def attempts(addresses: list[str], own: Security) -> None:
+    for address, got in zip(
+        addresses, await asyncio.gather(*(attempt(address, own) for address in addresses)), strict=True
+    ):
+        print(address, got)
+
+
+def pages(address: str) -> str:
+    """The pages of Dask's HTTP server that are there."""
+    found = []
+    for page in PAGES:
+        try:
+            with urllib.request.urlopen(f"{address}/{page}", timeout=3):
+                found.append(page)
+        except urllib.error.HTTPError:
+            continue
+        except (OSError, http.client.HTTPException) as problem:
+            return f"refused {type(problem).__name__}"
+    return f"read {' '.join(found)}" if found else "refused: no page"
+
+
+def main(*addresses: str) -> None:
     own = Security.temporary()  # type: ignore[no-untyped-call]  # certificates of somebody else
     socket.getaddrinfo("127.0.0.1", 1)  # what is loaded late must be loaded before Python's own files are out of reach
-    attempt("tcp://127.0.0.1:1", None)
+    run_code("tcp://127.0.0.1:1", None)
     if os.getuid() == 0:
         os.setgroups([])
         os.setgid(NOBODY)
         os.setuid(NOBODY)
-    for found in (attempt(plain, None), attempt(encrypted, own)):
-        print(found)
+    asyncio.run(attempts([*addresses], own))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

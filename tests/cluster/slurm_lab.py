@@ -149,13 +149,13 @@ class Slurm:
             process.terminate()
         for process in self._processes:
             process.wait(300)
-        for pid in self._left_over():
+        for pid in self.processes_of_jobs():
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         shutil.rmtree(self.folder)
 
-    def _left_over(self) -> list[int]:
-        """Processes of jobs that did not heed SLURM's SIGTERM, and to which no slurmd sends a SIGKILL any more."""
+    def processes_of_jobs(self) -> list[int]:
+        """Also those that did not heed SLURM's SIGTERM, and to which no slurmd sends a SIGKILL any more."""
         mark = f"SLURM_CONF={self.configuration}\0".encode()
         found = []
         for name in filter(str.isdigit, os.listdir("/proc")):

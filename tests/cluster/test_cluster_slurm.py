@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_lab import wait_until
+from cluster_lab import foreign_attempts, listening, wait_until, ways
 from slurm_lab import CPUS, WHERE, Slurm, SlurmMissing
 
 from project_lab import Lab, codes
@@ -23,6 +23,7 @@ from whyrun.log import events as ev
 
 SMALL = {"CORES": "1", "MEMORY": "200MB"}  # of a job
 SECRET = "correct-horse-battery"
+KEY = b"PRIVATE KEY"
 
 WORK = """
     import os
@@ -417,16 +418,28 @@ def test_a_wait_that_is_no_duration_is_refused(lab: Lab, slurm: Slurm, tmp_path:
     assert "`WHYRUN_SLURM_WAIT=soon` is not a duration" in told
 
 
-def test_the_environment_of_the_host_does_not_reach_slurm(lab: Lab, slurm: Slurm, tmp_path: Path) -> None:
+def test_other_users_get_neither_the_environment_nor_the_cluster_of_a_run(
+    lab: Lab, slurm: Slurm, tmp_path: Path
+) -> None:
+    """Issue 17, number 1. And its certificates stay out of SLURM's files, of the run folder and of readable files."""
     lab.write({"workflow.yaml": long_job(tmp_path / "here")})
     command = Command(lab, slurm, "--jobs", "1", CLOUD_KEY=SECRET)
     command.wait_until((tmp_path / "here" / "pid").exists)
     kept = files_below(slurm.folder)
     assert [path for path in kept if path.name == "environment"]  # SLURM keeps it in a file, so this looks at something
-    assert [path for path, content in kept.items() if SECRET.encode() in content] == []
+    assert [path for path, content in kept.items() if SECRET.encode() in content or KEY in content] == []
+    certificates = [path for path, content in files_below(lab.root).items() if KEY in content]
+    assert certificates
+    assert {path.relative_to(lab.root).parts[:2] for path in certificates} == {(".whyrun", "tmp")}
+    assert [path for path in certificates if path.stat().st_mode & 0o077 or path.parent.stat().st_mode & 0o077] == []
+    ports = listening([command.process.pid, *slurm.processes_of_jobs()])
+    got = foreign_attempts(ways(ports))
     (tmp_path / "here" / "go").touch()
     status, told = command.end()
     assert status == 0, told
+    assert len(set(ports)) >= 4  # scheduler, worker, and their HTTP servers
+    assert {what.split()[0].strip(":") for what in got.values()} == {"refused"}, got
+    assert [path for path, content in files_below(lab.root).items() if KEY in content] == []
 
 
 def files_below(folder: Path) -> dict[Path, bytes]:

@@ -1,19 +1,27 @@
-"""A cluster that Whyrun starts takes orders from its own run alone, not from every user of the machine."""
+"""A cluster that Whyrun starts takes orders from its own run alone, not from every user of the machine.
+
+Issue 17, number 1. The same for SLURM is in `test_cluster_slurm.py`.
+"""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("distributed")
-from whyrun.execution.backends.base import Session
-from whyrun.execution.backends.dask.cluster import DaskCluster, unprotected
+import dask
+from cluster_lab import foreign_attempts, listening, ways
+from distributed import LocalCluster
+from distributed.security import Security
 
-FOREIGN = Path(__file__).with_name("foreign_client.py")
+from whyrun.errors import WhyrunError
+from whyrun.execution.backends.base import PrepareFailed, Session
+from whyrun.execution.backends.dask.backend import dask_backend
+from whyrun.execution.backends.dask.cluster import DaskCluster
+from whyrun.execution.backends.dask.tls import unprotected
+from whyrun.execution.worker.isolation import descendants
 
 
 def session(folder: Path) -> Session:
@@ -23,37 +31,84 @@ def session(folder: Path) -> Session:
     return Session("r0001", *folders, workers=1)
 
 
-def foreign_attempts(address: str) -> list[str]:
-    done = subprocess.run([sys.executable, str(FOREIGN), address], capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
-
-
-def test_another_user_cannot_run_code_on_a_cluster_that_whyrun_started(tmp_path: Path) -> None:
+def test_another_user_can_use_no_port_of_a_cluster_that_whyrun_started(tmp_path: Path) -> None:
+    """Issue 17, number 1. Scheduler, worker, nanny and their HTTP servers."""
+    before = set(listening([os.getpid()]))
     cluster = DaskCluster(session(tmp_path), None)
     cluster.connect()
     try:
-        address = cluster.client.scheduler.address
-        assert address.startswith("tls://")
+        assert cluster.client.scheduler.address.startswith("tls://")
         assert cluster.client.submit(os.getuid, pure=False).result(timeout=60) == os.getuid()
-        attempts = foreign_attempts(address)
-        assert [attempt.split()[0] for attempt in attempts] == ["refused", "refused"]
+        ports = set(listening([os.getpid(), *descendants(os.getpid())])) - before
+        assert len(ports) >= 4
+        got = foreign_attempts(ways(ports))
+        assert {what.split()[0].strip(":") for what in got.values()} == {"refused"}, got
         assert cluster.answers()
     finally:
         cluster.left.set()
         assert cluster.leave(reachable=False) == []
 
 
-def test_the_attempt_of_another_user_succeeds_where_nothing_protects_a_cluster(tmp_path: Path) -> None:
+def test_the_attempts_of_another_user_succeed_where_nothing_protects_a_cluster(tmp_path: Path) -> None:
     """So the test above can fail."""
-    from distributed import LocalCluster
-
-    with LocalCluster(
+    usual = dask.config.set({"distributed.scheduler.http.routes": ["distributed.http.scheduler.info"]})
+    with usual, LocalCluster(
         n_workers=1, threads_per_worker=1, processes=True, dashboard_address="127.0.0.1:0",
         local_directory=str(tmp_path), silence_logs=50,
     ) as cluster:  # fmt: skip
-        attempts = foreign_attempts(cluster.scheduler_address)
-    assert attempts[0] == f"ran as {os.getuid()}"
+        ((worker, facts),) = cluster.scheduler_info["workers"].items()
+        page = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
+        got = foreign_attempts([cluster.scheduler_address, worker, facts["nanny"], page])
+    assert [got[cluster.scheduler_address], got[worker], got[facts["nanny"]]] == [
+        f"ran as {os.getuid()}", "answered Worker", "answered Nanny",
+    ]  # fmt: skip
+    assert got[page].startswith("read info/main/workers.html")
+
+
+# --- a cluster that is reached by its address ------------------------------------------------------------------------
+
+
+def written(security: Security, folder: Path) -> dict[str, str]:
+    """The variables of the docs, with certificates in files."""
+    given = security.get_tls_config_for_role("client")  # type: ignore[no-untyped-call]
+    names = {"ca_file": "CA_FILE", "cert": "CLIENT__CERT", "key": "CLIENT__KEY"}
+    for name in names:
+        (folder / f"{name}.pem").write_text(given[name])
+    return {f"DASK_DISTRIBUTED__COMM__TLS__{word}": str(folder / f"{name}.pem") for name, word in names.items()}
+
+
+def test_a_scheduler_with_tls_is_reached_with_the_certificates_of_the_docs_and_not_without(tmp_path: Path) -> None:
+    """Issue 17, number 1."""
+    page = (Path(__file__).parents[2] / "docs" / "backends.md").read_text()
+    theirs, strangers = (Security.temporary() for _ in range(2))  # type: ignore[no-untyped-call]
+    with LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, security=theirs, dashboard_address="127.0.0.1:0",
+        local_directory=str(tmp_path), silence_logs=50,
+    ) as cluster:  # fmt: skip
+        address = cluster.scheduler_address
+        with pytest.raises(WhyrunError) as refused:
+            dask_backend(address)
+        (told,) = refused.value.diagnostics
+        assert (told.code, told.message) == ("BACKEND_UNAVAILABLE", f"there are no certificates for {address}")
+        for who, reaches in ((theirs, True), (strangers, False)):
+            folder = tmp_path / str(reaches)
+            folder.mkdir()
+            variables = written(who, folder)
+            for name in variables:
+                assert f"`{name}`" in page
+                assert name in str(told.hint)
+            with dask.config.set(dask.config.merge(dask.config.config, dask.config.collect_env(variables))):
+                assert dask_backend(address).name == "dask"
+                joined = DaskCluster(session(folder), address)
+                try:
+                    if reaches:
+                        joined.connect()
+                        assert joined.answers()
+                    else:
+                        with pytest.raises(PrepareFailed, match="certificate"):
+                            joined.connect()
+                finally:
+                    joined.leave(reachable=False)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ import msgspec
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
 from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds, Wakeup, remove_queued
-from whyrun.execution.backends.dask.cluster import ANSWER, SLURM, START, ClusterLost, DaskCluster
+from whyrun.execution.backends.dask.cluster import ANSWER, START, ClusterLost, DaskCluster
 from whyrun.execution.backends.dask.payload import Payloads, fetch_results
 from whyrun.execution.backends.dask.slurm import check_slurm
 from whyrun.execution.backends.dask.tasks import (
@@ -34,6 +34,7 @@ from whyrun.execution.backends.dask.tasks import (
     cluster_resources,
     loss_messages,
 )
+from whyrun.execution.backends.dask.tls import SLURM, check_certificates
 from whyrun.execution.backends.dask.watch import Watch
 from whyrun.execution.backends.remote.remote_worker import RemoteJob
 from whyrun.execution.protocol.messages import ExecStep, Message, StepFinished
@@ -57,6 +58,7 @@ class DaskBackend:
         if importlib.util.find_spec("distributed") is None:
             hint = "pip install 'whyrun[dask]'"
             raise error("BACKEND_UNAVAILABLE", "the package `distributed` is not installed", hint=hint)
+        check_certificates(address or "")
         self._start = check_slurm() if address == SLURM else START
         self._address = address
         self._queue: deque[RemoteJob] = deque()

@@ -5,7 +5,6 @@ Every call has a timeout, because a client whose scheduler is gone may wait fore
 
 from __future__ import annotations
 
-import ipaddress
 import os
 import shutil
 import signal
@@ -18,14 +17,14 @@ from typing import Any, TypeAlias
 
 from whyrun import __version__
 from whyrun.execution.backends.base import PrepareFailed, Session
-from whyrun.execution.backends.dask.slurm import SlurmJobs, own_security
+from whyrun.execution.backends.dask.slurm import SlurmJobs
+from whyrun.execution.backends.dask.tls import SLURM, own_security, unprotected
 from whyrun.execution.bundle import unpack
 from whyrun.execution.files.scratch import NESTED_SITES
 
 Client: TypeAlias = Any  # of `distributed`, whose types are half there; imported only where a cluster is used
 Future: TypeAlias = Any
 
-SLURM = "slurm"
 ANSWER = 2.0  # seconds for the scheduler's answer
 NANNY = 0.2  # seconds for a hanging worker to end by itself
 GATHER = 300.0  # seconds to transfer results, which may be large
@@ -41,6 +40,9 @@ CONFIG = {
     "distributed.comm.timeouts.connect": "5s",
     "distributed.comm.retry.count": 0,
     "distributed.worker.memory.terminate": False,  # the step's memory is not the Dask worker's
+    # The HTTP servers have no encryption and no password, and show logs and call stacks to everybody.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 
 
@@ -120,7 +122,8 @@ class DaskCluster:
                 n_workers=self._session.workers,
                 threads_per_worker=1,
                 processes=True,
-                dashboard_address="127.0.0.1:0",  # any free port
+                dashboard_address="127.0.0.1:0",  # any free port; no address would mean a fixed port, for everybody
+                scheduler_kwargs={"dashboard": False},
                 local_directory=str(self._folder),
                 silence_logs=50,
                 security=own_security(),
@@ -311,24 +314,6 @@ class DaskCluster:
 
 
 LOOK = 0.1  # seconds between two looks for a worker
-
-
-def unprotected(address: str | None) -> str | None:
-    """A warning for a scheduler that is reached without encryption through a network; else None."""
-    if address is None or address == SLURM or address.startswith("tls://"):
-        return None
-    host = address.partition("://")[2] or address
-    host = host.rpartition(":")[0].strip("[]") or host
-    try:
-        is_loopback = ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name
-        is_loopback = host == "localhost"
-    if is_loopback:
-        return None
-    return (
-        f"the connection to the Dask scheduler {address} is not encrypted: whoever reaches its port can run code there "
-        "and read what steps receive; start it with TLS certificates and use `tls://`"
-    )
 
 
 def _forget(client: Any, boot: Any, key: str, numbers: int) -> None:

@@ -22,6 +22,7 @@ from typing import Any
 
 from whyrun.errors import error
 from whyrun.execution.backends.base import PrepareFailed, Session
+from whyrun.execution.backends.dask.tls import own_security
 from whyrun.workflow.fields import parse_duration
 
 WAIT = "WHYRUN_SLURM_WAIT"  # environment variable: how long jobs may wait in the queue
@@ -42,6 +43,7 @@ PASSED = (
     "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "TZ", "LD_LIBRARY_PATH", "PYTHONPATH", "PYTHONHOME", "BASH_ENV",
 )  # fmt: skip
 PASSED_PREFIXES = ("LC_", "SLURM_", "SBATCH_", "DASK_", "MODULE", "LMOD_", "BASH_FUNC_")
+NO_PAGES = {"DASK_DISTRIBUTED__WORKER__HTTP__ROUTES": "[]"}  # its HTTP server shows them to everybody
 
 EXAMPLE = "in ~/.config/dask/jobqueue.yaml: `jobqueue: {slurm: {cores: 4, memory: 8GB}}`"
 
@@ -99,24 +101,13 @@ def _job_class() -> Any:
     async def submit(self: Any, script_filename: str) -> Any:
         command = [*shlex.split(self.submit_command), script_filename]
         # In its own session: Ctrl-C in the terminal could kill `sbatch` after the submission and before its answer.
-        return await self._call(command, env=passed_environment(os.environ), start_new_session=True)
+        return await self._call(command, env={**passed_environment(os.environ), **NO_PAGES}, start_new_session=True)
 
     async def close(self: Any) -> None:
         await base.close(self)
         await close_interface(self)  # or its cluster never counts it as closed
 
     return type("WorkerJob", (base,), {"_submit_job": submit, "close": close})
-
-
-def own_security() -> Any:
-    """Certificates for one cluster, made now and kept in memory.
-
-    Without them, every user who reaches the scheduler's port can run code as the user of this run.
-    """
-    from distributed.security import Security
-
-    made: Any = Security
-    return made.temporary()
 
 
 class SlurmJobs:
@@ -147,9 +138,10 @@ class SlurmJobs:
             shared_temp_directory=_configured("shared-temp-directory") or str(certificates),
             nanny=processes > 1,  # a nanny would kill a worker for the memory of its steps
             log_directory=_configured("log-directory") or str(self._logs),  # else SLURM writes to the current folder
+            worker_extra_args=[*(_configured("worker-extra-args") or ()), "--no-dashboard"],
             scheduler_options={
                 "dashboard": False,
-                "dashboard_address": ":0",
+                "dashboard_address": "127.0.0.1:0",
                 **(_configured("scheduler-options") or {}),
             },
         )
