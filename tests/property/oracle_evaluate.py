@@ -231,7 +231,7 @@ class Evaluator:
         if isinstance(term, In):
             return self._elements(f"Input:{term.name}", self.flow.values[term.name], term.selectors, here)
         job = self.flow.jobs[term.job]
-        wanted = [self._index(s, here) for s in term.selectors]
+        wanted = [self._index(s, here, loop) for s, loop in zip(term.selectors, job.loops, strict=True)]
         leaf = tuple((name, tuple(self._index(s, here) for s in more)) for name, more in term.leaf)
         everything = [*wanted, *(i for _, more in leaf for i in more)]
         if None in everything:
@@ -249,25 +249,33 @@ class Evaluator:
             return [None]
         return found
 
-    def _index(self, selector: Selector, here: dict[str, Index]) -> Any:
+    def _index(self, selector: Selector, here: dict[str, Index], loop: str | None = None) -> Any:
+        """`loop` is that of what is indexed: neighbours are counted in it."""
         if isinstance(selector, All):
             return selector
         if isinstance(selector, At):
             return selector.index
+        index = here[selector.loop]
         if not selector.offset:
-            return here[selector.loop]
-        values = loop_values(self.flow, selector.loop)
-        if here[selector.loop] not in values:
+            return index
+        values = loop_values(self.flow, loop or selector.loop)
+        if self.flow.loops[loop or selector.loop].kind != "values":
+            return index + selector.offset if index + selector.offset in values else None
+        if index not in values:
             return None
-        position = values.index(here[selector.loop]) + selector.offset
+        position = values.index(index) + selector.offset
         return values[position] if 0 <= position < len(values) else None
 
     def _elements(self, id_: str, value: Any, selectors: tuple[Selector, ...], here: dict[str, Index]) -> list[Any]:
         if not selectors:
             return [("input", id_, value)]
-        index = self._index(selectors[0], here)
-        if index is None:
-            return [None]
+        selector = selectors[0]
+        if isinstance(selector, Own) and selector.offset:
+            index = here[selector.loop] + selector.offset
+            if not 0 <= index < len(value):
+                return [None]
+        else:
+            index = self._index(selector, here)
         chosen = range(len(value)) if isinstance(index, All) else [index]
         return [
             source

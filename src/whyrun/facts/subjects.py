@@ -104,7 +104,7 @@ def _input(graph: Graph, text: str) -> InputValue:
     except IndexProblem as problem:
         if problem.code == "INDEX_PARENT_MISSING":
             raise unknown_id(text, list(graph.inputs)) from None
-        raise error(problem.code, str(problem), hint="elements are counted from 0") from None
+        raise error(problem.code, str(problem), hint=problem.hint or "elements are counted from 0") from None
 
 
 # --- arguments for commands in hints ---------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from whyrun.errors import Diagnostic
+from whyrun.graph.neighbours import HOLE, Order, few, leaf_orders
 from whyrun.graph.paths import LoopWords
 from whyrun.graph.tables import (
     Absent,
@@ -44,11 +45,6 @@ Leaf = tuple[tuple[str, tuple[Any, ...]], ...]  # a leaf's path: names, each wit
 OperandColumn = SameTerm | EachTerm | AlignedArtifact
 
 
-class _Hole:
-    """A neighbour out of range."""
-
-
-_HOLE = _Hole()
 _EVERY = object()  # `[:]`
 
 
@@ -105,30 +101,30 @@ class Resolver:
 
     # -- selectors --
 
-    def _index_of(self, selector: Selector) -> Callable[[int], Any]:
-        """Row → the index that a selector means in it."""
+    def _index_of(self, selector: Selector, order: Order | None) -> Callable[[int], Any]:
+        """Row → the index that a selector means in it. The elements of an input have no `order` but their numbers."""
         if isinstance(selector, At):
             return lambda position: selector.index
         if isinstance(selector, All):
             return lambda position: _EVERY
         place = self.loops.index(selector.loop)
         rows = self.table.rows
-        if selector.offset == 0:
-            return lambda position: rows[position][place]
-        values = self.scope.loops[selector.loop]
-        positions = self.scope.loop_position[selector.loop]
         offset = selector.offset
+        if offset == 0:
+            return lambda position: rows[position][place]
+        if order is not None:
+            return lambda position: order.moved(rows[position][place], offset)
 
-        def neighbour(position: int) -> Any:
-            # An instance that `include:` adds may have an index that its loop lacks; then it has no neighbours.
-            here = positions.get(rows[position][place])
-            there = -1 if here is None else here + offset
-            return values[there] if 0 <= there < len(values) else _HOLE
+        def number(position: int) -> Any:
+            index = rows[position][place]
+            return index + offset if type(index) is int else index
 
-        return neighbour
+        return number
 
-    def _indices(self, selectors: Sequence[Selector]) -> Callable[[int], tuple[Any, ...]]:
-        getters = [self._index_of(s) for s in selectors]
+    def _indices(
+        self, selectors: Sequence[Selector], orders: Sequence[Order | None]
+    ) -> Callable[[int], tuple[Any, ...]]:
+        getters = [self._index_of(s, order) for s, order in zip(selectors, orders, strict=True)]
         return lambda position: tuple(get(position) for get in getters)
 
     # -- inputs --
@@ -143,7 +139,7 @@ class Resolver:
         along = self._along_loop(ref, base, whole)
         if along is not None:
             return along
-        indices_at = self._indices(ref.selectors)
+        indices_at = self._indices(ref.selectors, [None] * len(ref.selectors))
         cache: dict[tuple[Any, ...], Operand] = {}
 
         def at(position: int) -> Operand:
@@ -171,29 +167,40 @@ class Resolver:
     def _element(
         self, ref: InputRef, base: str, whole: InputValue, indices: tuple[Any, ...], holes: bool, position: int
     ) -> Operand:
-        if any(i is _HOLE for i in indices):
-            return self._hole(ref, holes, position)
         try:
             if any(i is _EVERY for i in indices):
                 return Group(tuple(self._elements(base, whole, list(indices))))
             return InputAt(base + format_indices(indices), element(whole, indices))
         except IndexProblem as problem:
-            self._report(ref, problem.code, f"`{base}{_shown(indices)}`: {problem}", position)
+            selector, above = ref.selectors[problem.depth], indices[: problem.depth]
+            hint = problem.hint_for(ref.name, self.scope.prefix)
+            if isinstance(selector, Loop) and not problem.code.startswith("INDEX_PARENT"):
+                if selector.offset and type(indices[problem.depth]) is int and _EVERY not in above:
+                    there = range(len(element(whole, above).elements or ()))
+                    elements = Order(there, {}, f"`{base}{format_indices(above)}`")
+                    return self._hole(ref, selector, str(elements), holes, position)
+                hint = _hint_for_loop(ref, selector, problem)
+            self._report(ref, problem.code, f"`{base}{_shown(indices)}`: {problem}", position, hint)
             return Absent()
 
-    def _elements(self, name: str, value: InputValue, rest: list[Any]) -> list[Source]:
+    def _elements(self, name: str, value: InputValue, rest: list[Any], depth: int = 0) -> list[Source]:
         if not rest:
             return [InputAt(name, value)]
         head, *tail = rest
         if head is _EVERY:
             if value.elements is None:
-                raise not_an_array(value, f"`{name}`")
+                raise not_an_array(value, f"`{name}`", depth)
             chosen: Sequence[Any] = range(len(value.elements))
         else:
             chosen = (head,)
         found: list[Source] = []
         for index in chosen:
-            found.extend(self._elements(f"{name}[{format_index(index)}]", element(value, (index,)), tail))
+            try:
+                part = element(value, (index,))
+            except IndexProblem as problem:
+                problem.depth = depth
+                raise
+            found.extend(self._elements(f"{name}[{format_index(index)}]", part, tail, depth + 1))
         return found
 
     # -- artifacts --
@@ -203,22 +210,31 @@ class Resolver:
         if not ref.leaf and self._aligned(ref, target):
             number = next(a for a, s in enumerate(target.artifacts) if s.output == ref.output and not s.is_leaf)
             return AlignedArtifact(target.number, number)
-        indices_at = self._indices(ref.selectors)
-        leaf_selectors = [s for _, selectors in ref.leaf for s in selectors]
-        parts = [(name, self._indices(selectors)) for name, selectors in ref.leaf]
+        scope = self.scope.of_table[target.name]
+
+        def of_loop(loop: str) -> Order:
+            return Order(scope.loops[loop], scope.loop_position[loop], f"the loop `{loop}` of `{target.name}`")
+
+        axes = [of_loop(loop) for loop in target.decl.loops]
+        leaf_axes = leaf_orders(target.decl.outputs[ref.output].leaves, ref, of_loop)
+        orders = [*axes, *(order for part in leaf_axes for order in part)]
+        selectors = [*ref.selectors, *(s for _, part in ref.leaf for s in part)]
+        indices_at = self._indices(ref.selectors, axes)
+        parts = [(name, self._indices(part, axes)) for (name, part), axes in zip(ref.leaf, leaf_axes, strict=True)]
         # Without decimals, equal indices have the same spelling. This is nearly always so and saves the comparison.
         decimals = (
             any(isinstance(s, At) and type(s.index) is float for s in ref.selectors)
             or _has_decimals(self.scope, self.table)
-            or _has_decimals(self.scope.of_table[target.name], target)
+            or _has_decimals(scope, target)
         )
 
         def at(position: int) -> Operand:
             indices = indices_at(position)
             leaf = tuple((name, get(position)) for name, get in parts)
             flat = (*indices, *(i for _, here in leaf for i in here))
-            if _HOLE in flat:
-                return self._hole(ref, holes, position)
+            if HOLE in flat:
+                number = flat.index(HOLE)
+                return self._hole(ref, selectors[number], orders[number], holes, position)
             if _EVERY in flat:
                 key = (target.number, ref.output, indices, leaf, _shown(flat) if float in map(type, flat) else "")
                 group = self.scope.groups.get(key)
@@ -229,26 +245,24 @@ class Resolver:
                 return group
             row = target.position_of.get(indices)
             if row is None or (decimals and not _same_spelling(indices, target.rows[row])):
-                if row is None and any(isinstance(s, Loop) and s.offset for s in ref.selectors):
-                    return self._hole(ref, holes, position)
+                moved = _moved(ref.selectors)
+                if row is None and moved and all(map(Order.has, axes, indices)):  # `exclude:` has removed it
+                    missing = f"`Job:{target.name}{format_indices(indices)}` does not exist"
+                    return self._hole(ref, moved, missing, holes, position)
                 self._report_index(ref, target, indices, position)
                 return Absent()
-            number = self._artifact(target, ref, leaf, row)
-            if number is None:
-                if any(isinstance(s, Loop) and s.offset for s in leaf_selectors):
-                    return self._hole(ref, holes, position)
+            artifact = self._artifact(target, ref, leaf, row)
+            if artifact is None:
                 wanted = "".join(f".{name}{_shown(here)}" for name, here in leaf)
-                self._report(
-                    ref,
-                    "INDEX_OUT_OF_RANGE",
-                    f"`{target.job_id(row)}` declares no leaf `{ref.output}{wanted}`",
-                    position,
-                )
+                missing = f"`{target.job_id(row)}` declares no leaf `{ref.output}{wanted}`"
+                moved = _moved(selectors[len(indices) :])
+                if moved:
+                    return self._hole(ref, moved, missing, holes, position)
+                self._report(ref, "INDEX_OUT_OF_RANGE", missing, position)
                 return Absent()
-            return ArtifactAt(target.number, number, row)
+            return ArtifactAt(target.number, artifact, row)
 
-        loops = [*ref.selectors, *leaf_selectors]
-        if not any(isinstance(s, Loop) for s in loops):
+        if not any(isinstance(s, Loop) for s in selectors):
             return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
         return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
 
@@ -291,7 +305,7 @@ class Resolver:
                 if not _same_spelling((index,), known[:1]):
                     self._report_spelling(ref, f"[{format_index(index)}]", f"[{format_index(known[0])}]", position)
                 continue
-            values = _few([format_index(value) for value in scope.loops[loop]])
+            values = few([format_index(value) for value in scope.loops[loop]])
             message = f"`{format_index(index)}` is not a value of `{loop}`, the loop of `{target.name}` here"
             hint = f"its values are {values}; the order of the loops is `{ref.output}[{', '.join(target.decl.loops)}]`"
             self._report(ref, "INDEX_OUT_OF_RANGE", message, position, hint)
@@ -318,15 +332,17 @@ class Resolver:
 
     # -- problems --
 
-    def _hole(self, ref: Ref, holes: bool, position: int) -> Operand:
-        if not holes:
-            self._report(
-                ref,
-                "INDEX_OUT_OF_RANGE",
-                f"`{self.table.job_id(position)}` has no such neighbour",
-                position,
-                hint="wrap it: `first(…, something that is always there)`",
-            )
+    def _hole(self, ref: Ref, selector: Selector, there: Order | str, holes: bool, position: int) -> Operand:
+        """`there` says what is indexed."""
+        assert isinstance(selector, Loop)
+        index = self.table.rows[position][self.loops.index(selector.loop)]
+        written = f"[{selector.loop}{selector.offset:+d}]"
+        said = f"`{selector.loop}` is `{format_index(index)}`, and {there}"
+        if isinstance(there, Order) and there.has_other_kind(index):
+            self._report(ref, "INDEX_FORMAT_INVALID", f"`{written}` has no place there: {said}", position)
+        elif not holes:
+            hint = f"an instance without this neighbour must name what it takes instead: `first({ref}, …)`"
+            self._report(ref, "INDEX_OUT_OF_RANGE", f"`{written}` is out of range: {said}", position, hint)
         return Absent()
 
     def _report_index(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], position: int) -> None:
@@ -345,7 +361,7 @@ class Resolver:
                     position,
                 )
                 return
-        hint = f"its instances are {_few([f'{target.name}{t}' for t in target.texts])}" if target.rows else None
+        hint = f"its instances are {few([f'{target.name}{t}' for t in target.texts])}" if target.rows else None
         self._report(
             ref, "INDEX_OUT_OF_RANGE", f"`Job:{target.name}{format_indices(indices)}` does not exist", position, hint
         )
@@ -361,6 +377,21 @@ class Resolver:
         self._reported.add(id(ref))
         where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
         self.scope.diagnostics.append(ref.place.diagnostic(code, message + where, hint))
+
+
+def _moved(selectors: Sequence[Selector]) -> Loop | None:
+    return next((s for s in selectors if isinstance(s, Loop) and s.offset), None)
+
+
+def _hint_for_loop(ref: InputRef, selector: Loop, problem: IndexProblem) -> str | None:
+    """For `inputs.Names[c]`, where the loop does not go over the elements of the array."""
+    above = ref.selectors[: problem.depth]
+    if not all(isinstance(s, At) for s in above):
+        return problem.hint
+    loop = f"`{selector.loop}: {{each: {InputRef(ref.name, above, ref.place)}}}`"
+    if problem.code == "INDEX_OUT_OF_RANGE":
+        return f"declare the loop as {loop}, or give the array more elements"
+    return f"a loop over the positions is declared as {loop}; the value itself is `${{{{ {selector.loop} }}}}`"
 
 
 def _split_leaf(text: str) -> Leaf:
@@ -389,8 +420,3 @@ def _same_spelling(one: Sequence[Index], other: Sequence[Index]) -> bool:
 
 def _shown(indices: Sequence[Any]) -> str:
     return "".join("[:]" if i is _EVERY else f"[{format_index(i)}]" for i in indices)
-
-
-def _few(names: Sequence[str]) -> str:
-    shown = ", ".join(f"`{n}`" for n in names[:5])
-    return f"{shown}, … ({len(names)} in all)" if len(names) > 5 else shown

@@ -30,7 +30,7 @@ from whyrun.graph.tables import (
     Term,
     sources_of,
 )
-from whyrun.graph.template import compute, contains_binding, expressions_in, uses_loops
+from whyrun.graph.template import compute, contains_binding, expressions_in, optional_operands, uses_loops
 from whyrun.ids import SECTION_MARK, Index
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.fields import path_problem
@@ -42,6 +42,8 @@ from whyrun.workflow.model import (
     Template,
     Workflow,
 )
+
+UNKNOWN = Known(None, value_sha256(None))  # of no instance, or reported
 
 
 class _Names(Mapping[str, Any]):
@@ -77,12 +79,13 @@ class _Filler:
         self.scope, self.table, self.decl = scope, table, table.decl
         self.resolver = Resolver(scope, table)
         self.workflow_names = {"name": workflow.name}
-        self.env: list[Mapping[str, Any]] | None = None  # by row, once known
+        self.env: list[Mapping[str, Any]] = [{}] * len(table)  # by row, those that are known before the run
+        self.wrong_env: set[str] = set()
         self.slots: list[Slot] = []
+        self.failed: set[int] = set()  # templates that were reported
 
     def names(self, position: int) -> Mapping[str, Any]:
-        env = self.env[position] if self.env is not None else {}
-        return _Names(self.decl.loops, self.table.rows[position], self.workflow_names, env)
+        return _Names(self.decl.loops, self.table.rows[position], self.workflow_names, self.env[position])
 
     def place(self, key: str) -> Place:
         return self.decl.places.get(key, self.decl.place)
@@ -106,6 +109,8 @@ class _Filler:
         """A typed value: known now if it depends on inputs and loops only, else computed once its sources are known."""
         rows = range(len(self.table))
         operands = self.operands(template)
+        if self.reads_late_env(template):
+            return SameTerm(UNKNOWN)
         later = any(_reads_artifacts(column) for column in operands)
         if later and not uses_loops(template) and rows:
             return SameTerm(Computed(template, tuple(c.at(0) for c in operands), self.names(0)))  # type: ignore[misc]
@@ -116,7 +121,7 @@ class _Filler:
             ]
             return EachTerm(terms)
         if not uses_loops(template):
-            return SameTerm(self.known(template, operands, 0, place) if rows else Known(None, value_sha256(None)))
+            return SameTerm(self.known(template, operands, 0, place) if rows else UNKNOWN)
         return EachTerm([self.known(template, operands, p, place) for p in rows])
 
     def operands(self, template: Template) -> list[OperandColumn]:
@@ -126,20 +131,44 @@ class _Filler:
                 found.append(self.resolver.operand(ref, optional=i in expression.optional))
         return found
 
-    def known(self, template: Template, operands: Sequence[OperandColumn], position: int, place: Place) -> Known:
+    def reads_late_env(self, template: Template) -> bool:
+        """Whether it reads a variable of `env:` that is not known now: only the run knows it, or it is wrong."""
+        late = False
+        for expression in expressions_in(template):
+            for name in sorted(expression.env):
+                if all(name in env for env in self.env):
+                    continue
+                late = True
+                if name not in self.wrong_env:
+                    message = f"`env.{name}` cannot be read in an expression: it is not known before the run"
+                    hint = f"write here what `env: {{{name}: …}}` holds"
+                    self.report(expression.place, "EXPRESSION_FORBIDDEN", message, hint)
+        return late
+
+    def known(
+        self, template: Template, operands: Sequence[OperandColumn], position: int, place: Place
+    ) -> Known | Computed:
+        """Its value. Where a `first(…)` has no candidate left, the planner finds that the instance is inactive."""
+        if _lacks_candidates(operands, position):
+            terms = tuple(column.at(position) for column in operands)
+            return Computed(template, terms, self.names(position))  # type: ignore[arg-type]  # no term is Known
         value = self.value(template, operands, position, place)
-        return Known(value, value_sha256(value))
+        return UNKNOWN if value is ABSENT else Known(value, value_sha256(value))
 
     def value(self, template: Template, operands: Sequence[OperandColumn], position: int, place: Place) -> Any:
-        values = [input_operand_value(column.at(position)) for column in operands]
+        """`ABSENT` where it cannot be computed, which is reported."""
+        terms = [column.at(position) for column in operands]
+        absent = {i for i, term in enumerate(terms) if isinstance(term, Absent)}
+        if absent and not absent <= optional_operands(template):
+            return ABSENT  # the resolver has reported the reference
         try:
-            return compute(template, values, self.names(position))
+            return compute(template, [input_operand_value(term) for term in terms], self.names(position))
         except ExpressionError as problem:
-            if self.scope.diagnostics and any(isinstance(column.at(position), Absent) for column in operands):
-                return None  # the missing reference is reported already
-            where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
-            self.report(place, "WRONG_TYPE", f"{problem}{where}")
-            return None
+            if id(template) not in self.failed:  # once, for the first instance
+                self.failed.add(id(template))
+                where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
+                self.report(place, "WRONG_TYPE", f"{problem}{where}")
+            return ABSENT
 
     def report(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
         self.scope.diagnostics.append(place.diagnostic(code, message, hint))
@@ -151,15 +180,16 @@ class _Filler:
             env_columns[key] = self.parameter(template, self.place(f"env.{key}"))
         if env_columns:
             self.env = [
-                {key: t.value for key, c in env_columns.items() if isinstance(t := c.at(p), Known)}
+                {k: t.value for k, c in env_columns.items() if isinstance(t := c.at(p), Known) and t is not UNKNOWN}
                 for p in range(len(table))
             ]
+            self.wrong_env = {k for k, c in env_columns.items() if any(c.at(p) is UNKNOWN for p in range(len(table)))}
         for key, template in decl.with_.items():
             self.with_entry(template, key, (key,), self.place(f"with.{key}"))
         for key, column in env_columns.items():
             self.slots.append(Slot(f".env.{key}", False, (key,), "env", column, self.place(f"env.{key}")))
         condition = None
-        if decl.condition is not None:
+        if decl.condition is not None and not self.reads_late_env(decl.condition):
             columns = self.operands(decl.condition)
             same = not uses_loops(decl.condition) and len(table) > 0
             terms = [
@@ -181,6 +211,9 @@ class _Filler:
             return OutputColumn(output.name, output.type, suffix, None)
         place = self.place(f"outputs.{output.name}.path")
         found = self.path_texts(output.path, place, self.scope.prefix)
+        keys = self.section_keys(output) if output.append else None
+        if found is None or (output.append and keys is None):
+            return OutputColumn(output.name, output.type, "", None)
         checked = (
             found.texts
             if found.are_plain
@@ -191,18 +224,20 @@ class _Filler:
         if len(suffixes) > 1:
             self.report(place, "WRONG_TYPE", f"the paths of `{output.name}` end differently: {sorted(suffixes)}")
         suffix = next(iter(sorted(suffixes)), "")
-        if not output.append:
+        if keys is None:
             return OutputColumn(output.name, output.type, suffix, checked, head=found.head if found.are_plain else None)
-        keys = self.section_keys(output)
         sites = [f"{path}{SECTION_MARK}{key}" for path, key in zip(checked, keys, strict=True)]
         return OutputColumn(output.name, output.type, suffix, sites, append=True)
 
-    def section_keys(self, output: OutputDecl) -> list[str]:
-        """By row: the key of the section in its shared file."""
+    def section_keys(self, output: OutputDecl) -> Sequence[str] | None:
+        """By row: the key of the section in its shared file. None if it is not known, which is reported."""
         if output.key is None:
             return [self.table.path(p) for p in range(len(self.table))]
         place = self.place(f"outputs.{output.name}.key")
-        keys = self.path_texts(output.key, place).texts
+        found = self.path_texts(output.key, place)
+        if found is None:
+            return None
+        keys = found.texts
         for position, key in enumerate(keys):
             if not key or not key.isprintable():
                 what = f"the key of `{output.name}` is {key!r} in `{self.table.job_id(position)}`"
@@ -210,15 +245,24 @@ class _Filler:
                 break  # one problem per output is enough
         return keys
 
-    def path_texts(self, template: Template, place: Place, prefix: str = "") -> PathTexts:
+    def path_texts(self, template: Template, place: Place, prefix: str = "") -> PathTexts | None:
+        """By row. None if one is not known, which is reported."""
         rows = len(self.table)
         if isinstance(template, str):
             return same_path(prefix + template, rows)
         simple = loop_parts(template, self.decl.loops)
         if simple is not None:  # the common case: text and loop variables only
             return loop_paths([prefix, *(self.words(part) if isinstance(part, int) else part for part in simple)], rows)
+        before = len(self.scope.diagnostics)
         operands = self.operands(template)
+        lacking = next((p for p in range(rows) if _lacks_candidates(operands, p)), None)
+        if lacking is not None:
+            message = f"no candidate of `first(…)` is there for `{self.table.job_id(lacking)}`"
+            self.report(place, "INDEX_OUT_OF_RANGE", message, "end the list with one that is always there")
+            return None
         texts = [prefix + str(self.value(template, operands, p, place)) for p in range(rows)]
+        if len(self.scope.diagnostics) > before:
+            return None
         return PathTexts(texts, are_all_plain(texts))
 
     def words(self, place: int) -> LoopWords:
@@ -250,6 +294,11 @@ def _constant_tail(template: Template) -> str | None:
     """The text after the last expression of a path, if it surely contains the suffix."""
     last = template.parts[-1] if isinstance(template, Formatted) else template
     return f"x{last}" if isinstance(last, str) and "." in last else None
+
+
+def _lacks_candidates(operands: Sequence[OperandColumn], position: int) -> bool:
+    terms = (column.at(position) for column in operands)
+    return any(isinstance(term, FirstOf) and not term.candidates for term in terms)
 
 
 def _reads_artifacts(column: OperandColumn) -> bool:

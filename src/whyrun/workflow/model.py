@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -80,16 +81,25 @@ class At(msgspec.Struct, frozen=True):
 
     index: int | float | str
 
+    def __str__(self) -> str:
+        return json.dumps(self.index, ensure_ascii=False)
+
 
 class Loop(msgspec.Struct, frozen=True):
-    """`[character]`, `[segment-1]`: the index of the current instance, or a neighbour in loop order."""
+    """`[character]`, `[segment-1]`: the index of the current instance, or one that many places from it."""
 
     loop: str
     offset: int = 0
 
+    def __str__(self) -> str:
+        return f"{self.loop}{self.offset:+d}" if self.offset else self.loop
+
 
 class All(msgspec.Struct, frozen=True):
     """`[:]`: every index, in loop order."""
+
+    def __str__(self) -> str:
+        return ":"
 
 
 Selector = At | Loop | All
@@ -101,6 +111,9 @@ class InputRef(msgspec.Struct, frozen=True):
     name: str
     selectors: tuple[Selector, ...]
     place: Place
+
+    def __str__(self) -> str:
+        return f"inputs.{self.name}" + "".join(f"[{selector}]" for selector in self.selectors)
 
 
 class OutputRef(msgspec.Struct, frozen=True):
@@ -115,6 +128,11 @@ class OutputRef(msgspec.Struct, frozen=True):
     selectors: tuple[Selector, ...]
     leaf: tuple[tuple[str, tuple[Selector, ...]], ...]
     place: Place
+
+    def __str__(self) -> str:
+        instance = f"[{', '.join(map(str, self.selectors))}]" if self.selectors else ""
+        leaf = "".join(f".{name}" + "".join(f"[{selector}]" for selector in more) for name, more in self.leaf)
+        return f"jobs.{self.job.replace('/', '.')}.outputs.{self.output}{instance}{leaf}"
 
 
 Ref = InputRef | OutputRef

@@ -35,32 +35,44 @@ class InputValue(msgspec.Struct, frozen=True):
 
 
 class IndexProblem(Exception):
-    """There is no such element: `code` is one of `INDEX_*`."""
+    """There is no such element: `code` is one of `INDEX_*`. `depth` is the number of the wrong index, from 0."""
 
-    def __init__(self, code: str, message: str) -> None:
+    def __init__(self, code: str, message: str, hint: str | None = None, depth: int = 0) -> None:
         super().__init__(message)
         self.code = code
         self.message = message
+        self.hint = hint
+        self.depth = depth
+
+    def hint_for(self, name: str, prefix: str = "") -> str | None:
+        """How to mend it where the input `name` is read, in the import `prefix` (`Intro/`) or the main file."""
+        if self.code != "INDEX_PARENT_MISSING":
+            return self.hint
+        where = f"in `with:` of the import `{prefix[:-1]}`" if prefix else f"with `--set {name}=…`"
+        return f"give it {where}, or declare a `default:`"
 
 
-def not_an_array(value: InputValue, what: str) -> IndexProblem:
+def not_an_array(value: InputValue, what: str, depth: int = 0) -> IndexProblem:
     """The value is an optional array that was not given, or it is not an array."""
     if value.type.depth and value.value is None:
-        return IndexProblem("INDEX_PARENT_MISSING", f"{what} was not given, so it has no elements")
-    return IndexProblem("INDEX_PARENT_NOT_ARRAY", f"{what} is not an array (type `{value.type}`)")
+        message = f"{what} was not given, so it has no elements"
+        return IndexProblem("INDEX_PARENT_MISSING", message, depth=depth)
+    message = f"{what} is not an array (type `{value.type}`)"
+    return IndexProblem("INDEX_PARENT_NOT_ARRAY", message, "remove the index, or declare an array type", depth)
 
 
 def element(value: InputValue, indices: Sequence[Index]) -> InputValue:
     """The element at these indices, outermost first. There is no default and no fallback to another element."""
     for depth, index in enumerate(indices):
-        at = format_indices(indices[:depth])
         if value.elements is None:
-            raise not_an_array(value, at or "the value")
+            raise not_an_array(value, format_indices(indices[:depth]) or "the array", depth)
         if type(index) is not int or index < 0:
-            raise IndexProblem("INDEX_FORMAT_INVALID", f"{index!r} is not an index: elements are counted from 0")
+            message = f"{index!r} is not an index: elements are counted from 0"
+            raise IndexProblem("INDEX_FORMAT_INVALID", message, "write a whole number from 0", depth)
         if index >= len(value.elements):
             count = len(value.elements)
-            raise IndexProblem("INDEX_OUT_OF_RANGE", f"there is no element {index}: the array has {count}")
+            hint = f"elements are counted from 0: the last one is `[{count - 1}]`" if count else "the array is empty"
+            raise IndexProblem("INDEX_OUT_OF_RANGE", f"there is no element {index}: the array has {count}", hint, depth)
         value = value.elements[index]
     return value
 
@@ -83,7 +95,7 @@ def lookup(inputs: Mapping[str, InputValue], id_text: str) -> InputValue:
             try:
                 return element(parent, last.indices[kept:])
             except IndexProblem as problem:
-                raise IndexProblem(problem.code, f"`{id_text}`: {problem.message}") from None
+                raise IndexProblem(problem.code, f"`{id_text}`: {problem.message}", problem.hint) from None
     raise IndexProblem("INDEX_PARENT_MISSING", f"`{id_text}`: there is no input of this name with a value")
 
 

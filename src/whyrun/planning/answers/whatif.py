@@ -101,7 +101,9 @@ def _lookup(inputs: Mapping[str, InputValue], id_: str) -> InputValue:
     try:
         return lookup(inputs, id_)
     except IndexProblem as problem:
-        raise error(problem.code, f"`--assume`: {problem}", hint="elements are counted from 0") from None
+        raise error(
+            problem.code, f"`--assume`: {problem}", hint=problem.hint or "elements are counted from 0"
+        ) from None
 
 
 def _workflow_at(workflow: Workflow, imports: Sequence[str]) -> Workflow:

@@ -220,7 +220,8 @@ class InputObserver:
         try:
             return element(whole, tuple(s.index for s in ref.selectors if isinstance(s, At)))
         except IndexProblem as problem:
-            self.diagnostics.append(ref.place.diagnostic(problem.code, str(problem)))
+            hint = problem.hint_for(ref.name, prefix)
+            self.diagnostics.append(ref.place.diagnostic(problem.code, str(problem), hint))
             return None
 
     # -- values --
