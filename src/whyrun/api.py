@@ -439,7 +439,8 @@ def plan_of_run(project: Project, name: str) -> Planned:
             "LOG_DAMAGED",
             f"the plan of {name} is not reproduced: recorded is sha256:{computed.plan_sha256}, computed {plan.digest}",
             file=str(run.events_path),
-            hint=f"the log before {name} was changed; restore the runs from a copy",
+            hint=f"the log before {name} was changed, or whyrun planned otherwise when it was recorded (by version "
+            f"{start.engine_version}): `{run.path / 'plan.json'}` has the recorded plan",
         )
     return Planned(plan, snapshot)
 
