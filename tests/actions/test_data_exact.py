@@ -202,9 +202,13 @@ def test_floating_point_numbers_of_two_widths_are_no_key(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("left", "right", "advice"),
     [
-        ("1\n2\n", "1.5\n", "integer in `l` and number in `r`; … `types: {k: number}`"),
-        ("1\n2\n", "1\nabc\n3\n", "integer in `l` and text in `r` (row 2 has `abc`); … `types: {k: integer}`"),
-        ("2024-01-01\n", "2024-01-01 10:00:00\n", "date in `l` and timestamp in `r`; … `types: {k: timestamp}`"),
+        ("1\n2\n", "1.5\n2\n", "integer in `l` and number in `r`; … `types: {k: number}`"),
+        ("1\n2\n", "1\nabc\n3\n", "integer in `l` and text in `r` (row 2 has `abc`); … `types: {k: text}`"),
+        (
+            "2024-01-01\n",
+            "2024-01-01 10:00:00\n2024-01-01 00:00:00\n",
+            "date in `l` and timestamp in `r`; … `types: {k: timestamp}`",
+        ),
     ],
 )
 def test_the_advice_fits(tmp_path: Path, left: str, right: str, advice: str) -> None:

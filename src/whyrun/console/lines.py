@@ -75,6 +75,7 @@ class TaskLine:
     level: LogLevel = LogLevel.SUMMARY  # the lowest level that shows it
     traceback: str = ""
     see: int | None = None  # the number of the log line where the traceback begins
+    always: bool = False  # shown also with `--quiet`
     _rendered: str = ""
 
     def render(self, see: int | None = None) -> str:

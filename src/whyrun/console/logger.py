@@ -141,7 +141,7 @@ class WorkflowLogger:
             self._into_file(line.log_lines)
             if self._capture is not None:
                 self._capture.append(line.render())
-            if self._terminal is not None and (not self._quiet or line.status in BAD):
+            if self._terminal is not None and (not self._quiet or line.status in BAD or line.always):
                 self._show(self._terminal.paint.status_line(line.render(), line.status))
                 if self.log_level >= LogLevel.DEBUG and line.traceback:
                     self._show("\n".join(line.traceback_lines()))

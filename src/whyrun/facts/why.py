@@ -23,9 +23,7 @@ def why_node(project: Project, view: PlanView, node: int, *, whole: bool = False
     return why_job(view, node, whole=whole, consumed=consumed)
 
 
-def input_answer(
-    project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None
-) -> dict[str, Any]:
+def input_answer(project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None) -> dict[str, Any]:
     from whyrun.api import assumed_plan
     from whyrun.errors import WhyrunError
     from whyrun.planning.answers.listing import status_of

@@ -106,11 +106,11 @@ BUILTIN: dict[str, Builtin] = {
         "1", "http.http_json:HttpJson", "Ask a web service for JSON, with retries; or submit a request once and poll."
     ),
     "data/merge": Builtin(
-        "1", "data.joining.merge:DataMerge", "Join datasets on keys, checked and counted.", extra=DATA
+        "2", "data.joining.merge:DataMerge", "Join datasets on keys, checked and counted.", extra=DATA
     ),
     "data/append": Builtin("1", "data.append:DataAppend", "Stack datasets that have the same columns.", extra=DATA),
     "data/aggregate": Builtin(
-        "1", "data.aggregate:DataAggregate", "Stack or summarise the results of parallel steps.", extra=DATA
+        "2", "data.aggregate:DataAggregate", "Stack or summarise the results of parallel steps.", extra=DATA
     ),
     "data/sql": Builtin("1", "data.sql:DataSql", "Answer one SQL query over datasets.", extra=DATA),
     "data/check": Builtin("1", "data.check:DataCheck", "Compute named diagnostics of datasets, as JSON.", extra=DATA),

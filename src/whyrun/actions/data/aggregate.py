@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Struct, field
@@ -10,10 +12,11 @@ from whyrun.actions.base import Action
 from whyrun.actions.data.append import check_labels
 from whyrun.actions.data.engine import ROW, Engine, name, opened
 from whyrun.actions.data.joining.stack import PART, Stack, stacked
+from whyrun.actions.data.kinds import FLOATING, known
 from whyrun.actions.data.output import dataset_path, report, shape, write_table
 from whyrun.actions.data.params import CombiningParams, Name
 from whyrun.actions.data.problems import ColumnMissing, ColumnsClash, ColumnsDiffer, counted, listed
-from whyrun.actions.data.tables import open_tables
+from whyrun.actions.data.tables import Column, open_tables
 from whyrun.actions.parameters import File, Files, Meta
 from whyrun.errors import did_you_mean
 from whyrun.workflow import advice
@@ -27,6 +30,7 @@ _FUNCTIONS = {
     "median": "median({})",
     "std": "stddev_samp({})",
 }
+_EXACT_MEDIAN = 35  # digits of decimals whose middle is a decimal of at most 38 digits
 _ANY_KIND = ("count", "min", "max")  # functions that accept every kind of value
 
 
@@ -77,7 +81,7 @@ class DataAggregate(Action):
     """Stack or summarise the results of parallel steps, labelled by step."""
 
     name = "data/aggregate"
-    version = "1"
+    version = "2"
     deterministic = True
     Params: ClassVar[type[Any] | None] = Params
     example = """\
@@ -117,12 +121,12 @@ jobs:
 
 
 def _summary(engine: Engine, stack: Stack, params: Params) -> tuple[str, list[str]]:
-    """One row for each group, in the order in which the groups first occur."""
-    known = {column.name: column for column in stack.columns}
+    """One row for each group, in the order in which the groups first occur. NaN is a missing value."""
+    by_name = {column.name: column for column in stack.columns}
     groups = [params.label] if params.group_by is None else params.group_by
     for wanted, who in [*((g, "group_by") for g in groups), *((m.of, "measures") for m in params.measures.values())]:
-        if wanted not in known:
-            hint = did_you_mean(wanted, list(known)) or f"their columns: {listed(known)}"
+        if wanted not in by_name:
+            hint = did_you_mean(wanted, list(by_name)) or f"their columns: {listed(by_name)}"
             raise ColumnMissing(f"`{who}` names `{wanted}`, and the results have no such column; {hint}")
     taken = {group.casefold() for group in groups}
     for title, measure in params.measures.items():
@@ -131,18 +135,29 @@ def _summary(engine: Engine, stack: Stack, params: Params) -> tuple[str, list[st
                 f"`measures` has `{title}`, which is already a column of the result; choose another name"
             )
         taken.add(title.casefold())
-        kind = known[measure.of].kind
+        kind = by_name[measure.of].kind
         if measure.how not in _ANY_KIND and kind not in ("integer", "number") and not kind.startswith("decimal"):
             raise ColumnsDiffer(f"`measures.{title}` asks for the {measure.how} of `{measure.of}`, which is {kind}")
     # Sums of floating-point numbers depend on their order: one thread over sorted rows always gives the same result.
     engine.do("SET threads = 1")
     source = engine.new_name("stacked")
-    engine.do(f"CREATE TABLE {source} AS SELECT * FROM ({stack.query}) ORDER BY {PART}, {ROW}")
-    values = [
-        f"{_FUNCTIONS[measure.how].format(name(measure.of))} AS {name(title)}"
-        for title, measure in params.measures.items()
-    ]
+    floating = [column for column in stack.columns if column.type in FLOATING]
+    missing = ", ".join(f"{known(name(column.name), column.type)} AS {name(column.name)}" for column in floating)
+    selected = f"* REPLACE ({missing})" if missing else "*"
+    engine.do(f"CREATE TABLE {source} AS SELECT {selected} FROM ({stack.query}) ORDER BY {PART}, {ROW}")
+    values = [f"{_measured(measure, by_name)} AS {name(title)}" for title, measure in params.measures.items()]
     grouped = [name(group) for group in groups]
     by = f" GROUP BY {', '.join(grouped)}" if grouped else ""
     order = [f"min({PART})", f"min({ROW})", *grouped] if grouped else []
     return f"SELECT {', '.join((*grouped, *values))} FROM {source}{by}", order
+
+
+def _measured(measure: Measure, by_name: Mapping[str, Column]) -> str:
+    value = name(measure.of)
+    decimal = re.fullmatch(r"DECIMAL\(([0-9]+),[0-9]+\)", by_name[measure.of].type)
+    if measure.how == "median" and decimal is not None:
+        # DuckDB cuts the middle of two decimals off, and loses digits of long ones.
+        if int(decimal[1]) <= _EXACT_MEDIAN:
+            return f"(quantile_disc({value}, 0.5) - quantile_disc(-{value}, 0.5)) * CAST(0.5 AS DECIMAL(2,1))"
+        value = f"CAST({value} AS DOUBLE)"
+    return _FUNCTIONS[measure.how].format(value)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import structs
 
 from whyrun.actions.data.engine import ROW, Engine, file_literal, name
 from whyrun.actions.data.kinds import FLOATING, converted_to, kind_of
@@ -36,6 +38,7 @@ FORMATS = {
 }
 _TABS = (".tsv", ".tab")
 _EXAMPLES = 5
+_MOST_DIGITS = 38  # of a DECIMAL; DuckDB reads longer ones as floating-point numbers
 _NO_UTF8 = re.compile("not utf-8 encoded|Invalid unicode", re.IGNORECASE)
 
 
@@ -43,10 +46,16 @@ _NO_UTF8 = re.compile("not utf-8 encoded|Invalid unicode", re.IGNORECASE)
 class Column:
     name: str
     type: str  # the DuckDB type
+    single: bool = False  # numbers of 32 bits that are computed with in 64: the `float` of Stata
 
     @property
     def kind(self) -> str:
         return kind_of(self.type)
+
+    @property
+    def bits(self) -> int | None:
+        """Of a floating-point number, as its file holds it."""
+        return None if self.type not in FLOATING else 32 if self.single or self.type == "FLOAT" else 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +82,8 @@ class Table:
     rows: int
     untyped: bool = False
     texts: Mapping[str, str] = field(default_factory=dict)  # as in `Source`, without columns of `types`
+    # The dataset with another declared type: (column, kind) → table. For hints, which are tried before they are given.
+    retyped: Callable[[str, str], Table] | None = None
 
     @property
     def names(self) -> list[str]:
@@ -138,7 +149,11 @@ def open_table(engine: Engine, label: str, path: Path, params: DataParams) -> Ta
     relation, columns = with_types(engine, label, source, params.types)
     (rows,) = engine.row(f"SELECT count(*) FROM {relation}")
     texts = {column: query for column, query in source.texts.items() if column not in params.types}
-    return Table(label, relation, columns, rows, source.untyped, texts)
+
+    def retyped(column: str, kind: str) -> Table:
+        return open_table(engine, label, path, structs.replace(params, types={**params.types, column: kind}))
+
+    return Table(label, relation, columns, rows, source.untyped, texts, retyped)
 
 
 def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Source:
@@ -185,6 +200,15 @@ def reason(problem: BaseException) -> str:
 def _parquet(engine: Engine, path: Path) -> Source:
     """A view of the file: Parquet has types and an order."""
     view = engine.new_name("parquet")
+    wide = engine.rows(
+        f"SELECT name, precision, scale FROM parquet_schema({file_literal(path)}) WHERE precision > {_MOST_DIGITS}"
+    )
+    if wide:
+        column, precision, scale = wide[0]
+        raise UnreadableTable(
+            f"the column `{column}` is decimal({precision}, {scale}), and numbers of more than {_MOST_DIGITS} digits "
+            "are not read exactly: write it as text, or with fewer digits"
+        )
     scan = f"read_parquet({file_literal(path)}, file_row_number = true, hive_partitioning = false)"
     columns = tuple(Column(*found) for found in engine.columns(f"SELECT * EXCLUDE (file_row_number) FROM {scan}"))
     engine.do(f"CREATE VIEW {view} AS SELECT * EXCLUDE (file_row_number), file_row_number AS {ROW} FROM {scan}")
@@ -234,11 +258,11 @@ def with_types(engine: Engine, label: str, source: Source, types: Mapping[str, s
         column
         for column in source.columns
         # A declared number has 64 bits, so that it can be compared with numbers of every file.
-        if column.name in types and (column.kind != types[column.name] or column.type == "FLOAT")
+        if column.name in types and (column.kind != types[column.name] or column.bits == 32)
     ]
     if not changed:
         return source.relation, source.columns
-    converted = {c.name: converted_to(name(c.name), c.type, types[c.name]) for c in changed}
+    converted = {c.name: converted_to(_as_in_file(c), c.type, types[c.name]) for c in changed}
     for column in changed:
         _, bad = converted[column.name]
         (count,) = engine.row(f"SELECT count(*) FROM {source.relation} WHERE {bad}")
@@ -258,7 +282,12 @@ def with_types(engine: Engine, label: str, source: Source, types: Mapping[str, s
     ]
     engine.do(f"CREATE VIEW {view} AS SELECT {', '.join(selected)}, {ROW} FROM {source.relation}")
     by_name = dict(engine.columns(f"SELECT * FROM {view}"))
-    return view, tuple(Column(c.name, by_name[c.name]) for c in source.columns)
+    return view, tuple(Column(c.name, by_name[c.name]) if c.name in converted else c for c in source.columns)
+
+
+def _as_in_file(column: Column) -> str:
+    """SQL of the value in its own width, so that 0.1 in 32 bits becomes the text `0.1`."""
+    return f"CAST({name(column.name)} AS FLOAT)" if column.single else name(column.name)
 
 
 def has_value(engine: Engine, table: Table, column: Column) -> bool:

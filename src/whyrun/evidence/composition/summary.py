@@ -21,6 +21,7 @@ _STATUS = {"open": "interrupted", "completed": "completed", "failed": "failed", 
            "interrupted": "interrupted", "skipped": "inactive", "blocked": "blocked"}  # fmt: skip
 _NOT_PLANNED = {"clean": "up_to_date", "deferred": "deferred", "inactive": "inactive"}
 _DECIDING = {"data/merge": "merge", "data/append": "append", "data/aggregate": "aggregate"}
+_NOT_DECIDED = ("decision", "read", "wrote", "level")  # details of the task that are no part of the decision
 _OF_USERS = ("python", "shell")  # built-in, but they run code of the user
 
 Shape = dict[str, int]  # rows, columns
@@ -237,7 +238,7 @@ def _decided(id_: str, action: str, seen: ComposedEvents) -> list[dict[str, Any]
     decisions = []
     for status, details in seen.tasks.get(id_, ()):
         if kind is not None and details.get("decision") == kind:
-            facts = {name: value for name, value in details.items() if name not in ("decision", "read", "wrote")}
+            facts = {name: value for name, value in details.items() if name not in _NOT_DECIDED}
             decisions.append({"kind": kind, "step_id": id_, **facts, "refused": status == "FAILED"})
     return decisions
 

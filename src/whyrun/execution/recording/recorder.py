@@ -150,10 +150,18 @@ class Recorder:
             self.metric(step_id, name, value, UNITS.get(name, ""), ts)
 
     def status(
-        self, action: str, status: TaskStatus, text: str, *, traceback: str = "", level: LogLevel = LogLevel.SUMMARY
+        self,
+        action: str,
+        status: TaskStatus,
+        text: str,
+        *,
+        traceback: str = "",
+        level: LogLevel = LogLevel.SUMMARY,
+        always: bool = False,
     ) -> None:
-        """A line for `whyrun.log`, shown to the user once it is synced."""
-        self._lines.append(TaskLine(self.clock().astimezone(), action, status, text, level, traceback))
+        """A line for `whyrun.log`, shown to the user once it is synced. `always`: also with `--quiet`."""
+        now = self.clock().astimezone()
+        self._lines.append(TaskLine(now, action, status, text, level, traceback, always=always))
 
     def debug(self, text: str) -> None:
         self._debug.write(f"{self.clock().isoformat()} " + f"\n{INDENT}".join(split_printable(text)) + "\n")

@@ -135,10 +135,11 @@ class StepLines:
             outputs=listed(_texts(details.get("outputs"))),
             details=[*_texts(details.get("job_info")), message.step_id],
         )
-        shown = status in BAD or details.get("level") == "summary"  # an action may ask for a line on the terminal
-        level = LogLevel.SUMMARY if shown else LogLevel.ALL
+        asked = details.get("level")  # an action may ask for a line on the terminal
+        level = LogLevel.SUMMARY if status in BAD or asked in ("summary", "always") else LogLevel.ALL
         named = details.get("action")
-        self.recorder.status(named if isinstance(named, str) else action, status, text, level=level)
+        shown = named if isinstance(named, str) else action
+        self.recorder.status(shown, status, text, level=level, always=asked == "always")
 
     # -- files --
 

@@ -23,6 +23,10 @@ _BATCH = 10_000  # rows
 _MIDNIGHT = datetime.time()
 _CHUNK = 1 << 20  # bytes
 _LONGEST_TAG = 64
+# Results of formulas that failed. They arrive as texts, and one of them would make a column of numbers a text.
+_ERRORS = frozenset(
+    ("#N/A", "#DIV/0!", "#REF!", "#NAME?", "#NULL!", "#NUM!", "#VALUE!", "#SPILL!", "#CALC!", "#GETTING_DATA")
+)
 _FORMULA = re.compile(rb"<(\w+:)?f[ />]")
 
 
@@ -152,9 +156,21 @@ def _rows(page: Any, width: int, missing: frozenset[str], count: int | None = No
         if number == count:
             return
         row = [None if cell is None or (isinstance(cell, str) and cell in missing) else cell for cell in cells]
+        if not _ERRORS.isdisjoint(cell for cell in row if isinstance(cell, str)):
+            _refuse_error(row, number + 2)
         if any(cell is not None for cell in row[width:]):
             raise UnreadableTable(f"row {number + 2} has more cells than the header has columns ({width})")
         yield row[:width] + [None] * (width - len(row))
+
+
+def _refuse_error(row: Sequence[Any], number: int) -> None:
+    from openpyxl.utils import get_column_letter
+
+    at, error = next((at, cell) for at, cell in enumerate(row, 1) if cell in _ERRORS)
+    raise UnreadableTable(
+        f"the cell {get_column_letter(at)}{number} has the error `{error}`; correct the file, or declare that it means "
+        f'"no value": `missing: ["", "{error}"]`'
+    )
 
 
 def _kinds(page: Any, width: int, missing: frozenset[str]) -> tuple[list[str], int]:

@@ -1,7 +1,7 @@
 """Reads Stata files (`.dta`) with pyreadstat, in batches. Codes stay codes; all kinds of missing values are missing.
 
 The types are those of the file: byte, int and long are integers, float and double are numbers, `%td` are dates and
-`%tc` timestamps. An empty text is missing, as in Stata.
+`%tc` timestamps. An empty text is missing, as in Stata. As in Stata, a float has 32 bits and is computed with in 64.
 """
 
 from __future__ import annotations
@@ -56,7 +56,11 @@ def load_stata(engine: Engine, path: Path) -> Source:
     engine.do(f"CREATE TABLE {table} AS SELECT * FROM {incoming}")
     view = engine.new_name("rows")
     engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
-    columns = tuple(Column(column, TYPE_OF[kind]) for column, kind in zip(names, kinds, strict=True))
+    single = {column for column in names if metadata.readstat_variable_types[column] == "float"}
+    columns = tuple(
+        Column(column, TYPE_OF[kind], kind == "number" and column in single)
+        for column, kind in zip(names, kinds, strict=True)
+    )
     return Source(view, columns, untyped=False)
 
 

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.data.engine import ROW, Engine, name
+from whyrun.actions.data.joining.hints import type_hint
 from whyrun.actions.data.joining.keys import KEY, Packing, check_spellings, packing, stray_text, without_nan
-from whyrun.actions.data.kinds import FLOATING, KINDS, wider
+from whyrun.actions.data.kinds import KINDS, wider
 from whyrun.actions.data.output import Written, write_table
 from whyrun.actions.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
 from whyrun.actions.data.tables import Column, Table, has_value
@@ -156,7 +157,6 @@ def _count_by_grouping(
 
 _EXAMPLES = 5
 _LONGEST_KEY = 100  # characters of a key in a message
-_BITS = {"FLOAT": 32, "DOUBLE": 64}
 _JOIN = {"left": "LEFT", "inner": "INNER", "right": "RIGHT", "outer": "FULL"}
 
 
@@ -197,7 +197,9 @@ class Join:
         # If the keys of the right side are unique, each left row occurs once, and one sort column is enough.
         if counts.repeated_right or how in ("right", "outer"):
             order.append(f"r.{ROW} NULLS LAST")
-        columns = tuple(Column(*found) for found in engine.columns(query))
+        single = {column.name for column in left.columns if column.single}
+        single |= {renamed.get(column.name, column.name) for column in right.columns if column.single}
+        columns = tuple(Column(*found, found[0] in single) for found in engine.columns(query))
         return cls(left, right, left_columns, right_columns, columns, renamed, counts, query, tuple(order))
 
     # -- the check --
@@ -249,7 +251,7 @@ def joined_table(engine: Engine, join: Join) -> Table:
     label = f"{join.left.label}+{join.right.label}"
     untyped = join.left.untyped or join.right.untyped
     texts = {key.name: join.left.texts[key.name] for key in join.keys if key.name in join.left.texts}
-    return Table(label, view, join.columns, join.counts.out, untyped, texts)
+    return Table(label, view, join.columns, join.counts.out, untyped, texts, join.left.retyped)
 
 
 def _query(
@@ -295,24 +297,35 @@ def _key(keys: Sequence[Column], values: Sequence[Any]) -> str:
     return ", ".join(parts)
 
 
+def key_example(engine: Engine, table: Table, keys: Sequence[Column]) -> str | None:
+    """The first key of a dataset, for a message; None if no row has one."""
+    present = " AND ".join(f"{name(key.name)} IS NOT NULL" for key in keys)
+    found = engine.rows(
+        f"SELECT {', '.join(f'CAST({name(key.name)} AS VARCHAR)' for key in keys)} FROM {table.relation} "
+        f"WHERE {present} ORDER BY {ROW} LIMIT 1"
+    )
+    return _key(keys, found[0]) if found else None
+
+
 def _check_types(
     engine: Engine, left: Table, right: Table, keys: Sequence[Column], right_keys: Sequence[Column]
 ) -> None:
     for key, other in zip(keys, right_keys, strict=True):
         both = f"`{key.name}`" if key.name == other.name else f"`{key.name}` and `{other.name}`"
-        if {key.type, other.type} == set(FLOATING):
+        if key.bits is not None and other.bits is not None and key.bits != other.bits:
+            hint = type_hint(engine, left, right, key, other, "text")
             raise KeyTypesDiffer(
-                f"the key {both} is a number of {_BITS[key.type]} bits in `{left.label}` and of {_BITS[other.type]} in "
-                f"`{right.label}`, so 0.1 is not equal to 0.1; `types: {{{other.name}: text}}` compares them as written"
+                f"the key {both} is a number of {key.bits} bits in `{left.label}` and of {other.bits} in "
+                f"`{right.label}`, so 0.1 is not equal to 0.1; {hint}"
             )
         if key.kind == other.kind or not has_value(engine, left, key) or not has_value(engine, right, other):
             continue
         common = wider(key.kind, other.kind)
-        advised = key.kind if common == "text" and key.kind in KINDS else common
+        preferred = key.kind if common == "text" and key.kind in KINDS else common
         stray = stray_text(engine, [(left, key), (right, other)])
         raise KeyTypesDiffer(
-            f"the key {both} is {key.kind} in `{left.label}` and {other.kind} in `{right.label}`{stray}; nothing is "
-            f"cast silently: declare the type, as in `types: {{{other.name}: {advised}}}`"
+            f"the key {both} is {key.kind} in `{left.label}` and {other.kind} in `{right.label}`{stray}; "
+            f"{type_hint(engine, left, right, key, other, preferred)}"
         )
 
 

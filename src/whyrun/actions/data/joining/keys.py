@@ -10,7 +10,7 @@ declare which is meant. The same holds for `0.1` and `0.10000000000000000001`, w
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from whyrun.actions.data.engine import ROW, Engine, name
@@ -115,4 +115,4 @@ def without_nan(engine: Engine, table: Table, keys: Iterable[Column]) -> Table:
     view = engine.new_name("keyed")
     replaced = ", ".join(f"{known(name(column.name), column.type)} AS {name(column.name)}" for column in floating)
     engine.do(f"CREATE VIEW {view} AS SELECT * REPLACE ({replaced}) FROM {table.relation}")
-    return Table(table.label, view, table.columns, table.rows, table.untyped, table.texts)
+    return replace(table, relation=view)

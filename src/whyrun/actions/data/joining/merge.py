@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from whyrun.actions.base import Action
 from whyrun.actions.data.engine import Engine, opened
-from whyrun.actions.data.joining.join import Join, joined_table, write_join
+from whyrun.actions.data.joining.join import Join, joined_table, key_example, write_join
 from whyrun.actions.data.output import dataset_path, report, shape
 from whyrun.actions.data.params import CombiningParams, Name
 from whyrun.actions.data.problems import counted
@@ -68,11 +68,20 @@ class Params(CombiningParams, kw_only=True):
         return self.suffix[number] if isinstance(self.suffix, list) else self.suffix
 
 
+def unmatched(engine: Engine, join: Join) -> str:
+    """For a message about keys of which none matches: one example of each side."""
+    sides = ((join.left, join.keys), (join.right, join.right_keys))
+    examples = [key_example(engine, table, keys) for table, keys in sides]
+    both = zip(examples, sides, strict=True)
+    shown = [f"`{table.label}` has {f'({example})' if example else 'no key'}" for example, (table, _) in both]
+    return f": NO KEY MATCHES, {' and '.join(shown)}"
+
+
 class DataMerge(Action):
     """Join datasets on keys, with the cardinality checked before and every count recorded."""
 
     name = "data/merge"
-    version = "1"
+    version = "2"
     deterministic = True
     Params: ClassVar[type[Any] | None] = Params
     example = """\
@@ -125,6 +134,9 @@ jobs:
             f"merge `{right.label}` into `{left.label}` on {', '.join(keys)}: {counts.cardinality}, "
             f"{counts.matched_left:,} of {counted(counts.left, 'row')} matched"
         )
+        if not counts.matched_left:
+            message += unmatched(engine, join)
+            details["level"] = "always"
         violation = join.cardinality_violation(engine, params.cardinality)
         # Record the counts in any case: they explain a refused merge.
         context.task("EXECUTES" if violation is None else "FAILED", message, details)
