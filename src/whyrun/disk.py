@@ -140,9 +140,9 @@ def clone(area: Area, target: int, source: int) -> None:
     import fcntl
 
     if hook is None:
-        fcntl.ioctl(target, _FICLONE, source)
+        fcntl.ioctl(target, FICLONE, source)
     else:
-        hook(f"{area}.clone", fcntl.ioctl, target, _FICLONE, source)
+        hook(f"{area}.clone", fcntl.ioctl, target, FICLONE, source)
 
 
 def cut(area: Area, descriptor: int, size: int) -> None:
@@ -300,7 +300,7 @@ def _syncfs() -> Any:
     return function
 
 
-_FICLONE = 0x40049409  # ioctl
+FICLONE = 0x40049409  # ioctl
 
 
 # --- processes ---------------------------------------------------------------------------------------------------

@@ -53,6 +53,9 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "backends/sandbox/view.py": ({"subprocess.run": 1}, PROGRAM),
     "backends/remote/site.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
     "backends/remote/threaded.py": ({".mkdir": 1}, SCRATCH),
+    "files/private_copy.py": (
+        {"os.makedirs": 1, "os.mkdir": 1, "os.open to write": 1, "os.symlink": 1, "os.unlink": 1}, SCRATCH
+    ),
     "files/safe_files.py": (
         {".mkdir": 1, "open to write": 2, "os.copy_file_range": 1, "os.ftruncate": 1, "os.pwrite": 1, "os.symlink": 1},
         SCRATCH,
@@ -61,7 +64,6 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
     "worker/isolation.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
     "run/preflight.py": ({"os.rename": 1}, SCRATCH),
-    "worker/materialize.py": ({"os.symlink": 2}, SCRATCH),
     "run/lifecycle.py": ({"subprocess.run": 1}, "a command of the user's"),
     "worker/outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
     "files/scratch.py": (

@@ -1,5 +1,5 @@
 """What is stored is read by many at once. Who writes into it costs all of them their results, also where it puts back
-what was there: nobody knows what they have read."""
+what was there: nobody knows what they have read. A step reaches large files only: of others it has a private copy."""
 
 from __future__ import annotations
 
@@ -44,6 +44,8 @@ CODE = """
     import time
     from pathlib import Path
 
+    CLEAN = "clean" + " " * (1 << 20)
+
     def say(word):
         (Path(__file__).parent / word).touch()
 
@@ -54,7 +56,7 @@ CODE = """
             time.sleep(0.01)
 
     def make():
-        return {"T": "clean"}
+        return {"T": CLEAN}
 
     def write_and_put_back(text):
         hear("reading")
@@ -62,7 +64,7 @@ CODE = """
         text.write_text("spoilt")
         say("spoilt")
         hear("read")
-        text.write_text("clean")
+        text.write_text(CLEAN)
         say("put back")
         return {"T": "done"}
 
@@ -137,8 +139,8 @@ def test_a_step_that_fails_says_that_its_input_was_written_to_beside_its_own_err
     assert wrote.traceback.endswith(f"ValueError: something else\n{note}")
 
 
-def artifact(lab: Lab) -> dict[str, InputSpec]:
-    return {"x": lab.artifact(RIGHT, "file")}
+def artifact(lab: Lab, data: bytes = RIGHT) -> dict[str, InputSpec]:
+    return {"x": lab.artifact(data, "file")}
 
 
 FAILS = """\
@@ -157,7 +159,8 @@ def reads(x):
 def test_a_step_that_fails_says_that_its_input_was_removed(lab: Lab, env: dict[str, str]) -> None:
     """As is done with bytes that another step has found damaged."""
     lab.file("m.py", FAILS)
-    word = lab.one(lab.call("m:removes", with_={"x": {"$input": "x"}}, inputs=artifact(lab), env=env))
+    inputs = artifact(lab, RIGHT * (1 << 20))
+    word = lab.one(lab.call("m:removes", with_={"x": {"$input": "x"}}, inputs=inputs, env=env))
     assert (word.error_type, word.error) == ("ValueError", "something else")
     note = "\nAlso: `Artifact:A.X` was removed while the step ran; nobody may write into stored bytes\n"
     assert word.traceback.endswith(f"ValueError: something else\n{note}")

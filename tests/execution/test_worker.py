@@ -119,15 +119,15 @@ def test_a_cfg_with_other_bytes_is_refused(lab: Lab) -> None:
 @pytest.mark.parametrize("new", ["other", "same-size", ""])
 def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: Lab, new: str) -> None:
     """Lesson 16: an input edited while the step ran was recorded as what it had read."""
-    edit = "x.write_text(new) if new else x.resolve().unlink()"
+    edit = "x.write_text(new * (1 << 17)) if new else x.resolve().unlink()"
     lab.file("m.py", f"def f(x, new):\n    {edit}\n    return {{'o': 'result-of-f'}}\n")
-    spec = lab.project_input("x.txt", "0123456789" if new != "same-size" else "123456789")
+    spec = lab.project_input("x.txt", ("0123456789" if new != "same-size" else "123456789") * (1 << 17))
     with_ = {"x": {"$input": "x"}, "new": new}
     error = lab.failure(lab.call("m:f", {"o": "text"}, with_=with_, inputs={"x": spec}))
     assert error == (
         "InputChangedDuringRun",
         "`x.txt` (Input:X) does not have the planned content, or was written to meanwhile; run again; if "
-        "the step itself writes to it, let it work on a copy (`cp -rL`): inputs are links to your files",
+        "the step itself writes to it, let it work on a copy (`cp -rL`): large inputs are links",
     )
     assert not lab.store.has(hashlib.sha256(b"result-of-f").hexdigest())
 
@@ -140,16 +140,18 @@ def f(x):
     x.write_text(kept)
     return {'o': said}
 def g(x):
-    (x / 'come').write_text('read by the step')
-    said = (x / 'come').read_text()
-    (x / 'come').unlink()
+    yours = (x / 'one.txt').resolve().parent
+    (yours / 'come').write_text('read by the step')
+    said = (yours / 'come').read_text()
+    (yours / 'come').unlink()
     return {'o': said}
 def h(x):
     import os
     os.chmod(x, 0o600)
     os.link(x, 'another-name')
-    return {'o': x.read_text()}
+    return {'o': x.read_text()[:7]}
 """
+LARGE = "planned with" * (1 << 17)  # a link to the user's own file
 
 
 @pytest.mark.parametrize("call", ["f", "g"])
@@ -157,7 +159,7 @@ def test_an_input_that_was_written_to_and_put_back_while_the_step_ran_fails_it(l
     """Nobody knows what it has read, and its fingerprint would say that it was what is there now."""
     lab.file("m.py", PUT_BACK)
     name = "x.txt" if call == "f" else "x"
-    spec = lab.project_input("x.txt", "planned with") if call == "f" else lab.project_folder("x", "planned with")
+    spec = lab.project_input("x.txt", LARGE) if call == "f" else lab.project_folder("x", LARGE)
     error = lab.failure(lab.call(f"m:{call}", {"o": "text"}, with_={"x": {"$input": "x"}}, inputs={"x": spec}))
     said = f"`{name}` (Input:X) does not have the planned content, or was written to meanwhile"
     assert error == ("InputChangedDuringRun", f"{said}; {AFTER}")
@@ -165,18 +167,18 @@ def test_an_input_that_was_written_to_and_put_back_while_the_step_ran_fails_it(l
 
 def test_another_mode_or_name_of_an_input_is_no_edit(lab: Lab) -> None:
     lab.file("m.py", PUT_BACK)
-    spec = lab.project_input("x.txt", "planned with")
+    spec = lab.project_input("x.txt", LARGE)
     word = lab.one(lab.call("m:h", {"o": "string"}, with_={"x": {"$input": "x"}}, inputs={"x": spec}))
-    assert word.outputs[0].value == "planned with"
+    assert word.outputs[0].value == "planned"
 
 
 def test_a_step_that_writes_into_a_stored_input_fails_and_the_blob_does_not_stay_wrong(lab: Lab) -> None:
     lab.file(
         "m.py",
         "import os\ndef f(x):\n    os.chmod(x, 0o666)\n    x.write_text('spoilt')\n"
-        "def g(x):\n    return {'text': x.read_text()}\n",
+        "def g(x):\n    return {'text': x.read_text()[:8]}\n",
     )
-    spec = lab.artifact(b"precious", "file")
+    spec = lab.artifact(b"precious" * (1 << 18), "file")
     bound: dict[str, Any] = {"with_": {"x": {"$input": "x"}}, "inputs": {"x": spec}}
     said = f"`{spec.id}` was written to while the step ran; nobody may write into stored bytes; run again"
     assert lab.failure(lab.call("m:f", **bound)) == ("InputChangedDuringRun", said)
@@ -185,7 +187,7 @@ def test_a_step_that_writes_into_a_stored_input_fails_and_the_blob_does_not_stay
         return
     # Elsewhere it was a copy that was spoilt: the next step gets another.
     word = lab.one(lab.call("m:g", {"text": "string"}, **bound))
-    assert word.outputs[0].value == lab.store.read(spec.sha256).decode() == "precious"
+    assert word.outputs[0].value == lab.store.read(spec.sha256)[:8].decode() == "precious"
 
 
 # --- outputs -----------------------------------------------------------------------------------------------------

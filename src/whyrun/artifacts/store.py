@@ -7,16 +7,15 @@ A blob is complete or does not exist: it is written to `store/tmp/` and renamed.
 from __future__ import annotations
 
 import errno
-import fcntl
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from whyrun import disk
+from whyrun.artifacts.damaged_blobs import remove_if_damaged, replacing_blob
 from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import (
     Tree,
@@ -29,82 +28,9 @@ from whyrun.artifacts.hashing import (
     file_sha256,
     walk_tree,
 )
+from whyrun.artifacts.programs import is_program
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
-
-# --- removing damaged blobs --------------------------------------------------------------------------------------
-#
-# Remove a damaged blob without ever removing a good one that another process puts in its place.
-#
-# A process that removes a damaged blob has read it, but `unlink` removes whatever has the name by then: perhaps good
-# bytes that another process has just put there, the only copy. So replacing a blob takes a shared lock on
-# `store/lock`, and removing one takes it exclusively, from the last look at the file to its removal. (Renaming the
-# blob first, and back if it was another one, needs no lock. But other processes would miss the blob for a moment, and
-# a kill would lose its name.)
-#
-# `gc` does not need this lock: nothing is put into the store while it removes (`StoreLock`).
-
-
-_LOCK = "lock"
-
-
-def replacing_blob(root: str) -> AbstractContextManager[None]:
-    """Hold this lock while a blob takes a name that exists already. A new name needs no lock: a process that is about
-    to remove a blob has seen an existing one."""
-    return _locked(root, fcntl.LOCK_SH)
-
-
-def remove_if_damaged(blob: str, sha256: str) -> bool:
-    """Remove a blob whose bytes do not match its hash. True: it was damaged, and these bytes are gone.
-
-    FileNotFoundError if there is no blob.
-    """
-    descriptor = os.open(blob, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        if descriptor_sha256(descriptor) == sha256:
-            return False
-        # The file is open, so its inode number cannot be reused, and the comparison is safe.
-        with _locked(os.path.dirname(os.path.dirname(blob)), fcntl.LOCK_EX):
-            if _is_same(descriptor, blob):
-                disk.unlink(Area.STORE, blob)
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def _is_same(descriptor: int, path: str) -> bool:
-    try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
-    except FileNotFoundError:
-        return False  # another process has removed it
-
-
-@contextmanager
-def _locked(root: str, kind: int) -> Iterator[None]:
-    """Wait for the lock: it is never held for longer than a rename takes."""
-    descriptor = _open_lock(root)
-    try:
-        fcntl.flock(descriptor, kind)
-        try:
-            yield
-        finally:
-            # Closing is not enough: a process forked meanwhile has the descriptor, too.
-            fcntl.flock(descriptor, fcntl.LOCK_UN)
-    finally:
-        os.close(descriptor)
-
-
-def _open_lock(root: str) -> int:
-    path = os.path.join(root, _LOCK)
-    try:
-        return disk.open(Area.STORE, path, os.O_RDWR | os.O_CREAT)
-    except FileNotFoundError:
-        disk.make_folders(Area.STORE, root)
-        return disk.open(Area.STORE, path, os.O_RDWR | os.O_CREAT)
-
-
-# --- the store ---------------------------------------------------------------------------------------------------
-
 
 _NO_CLONE = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.EBADF}
 _CHUNK = 1 << 20
@@ -276,7 +202,7 @@ class Store:
         if type == "directory":
             self._export_tree(sha, os.fspath(dest))
         else:
-            self._export_file(sha, os.fspath(dest), 0o666)
+            self._export_file(sha, os.fspath(dest))
 
     def _export_tree(self, sha: str, dest: str) -> None:
         tree = self.read_tree(sha)
@@ -289,15 +215,19 @@ class Store:
             if parent not in made:
                 disk.make_folders(Area.STORE, os.path.join(dest, parent))
                 made.add(parent)
-            self._export_file(file.sha256, os.path.join(dest, file.path), 0o777 if file.executable else 0o666)
+            self._export_file(file.sha256, os.path.join(dest, file.path), file.executable)
 
-    def _export_file(self, sha: str, dest: str, mode: int) -> None:
+    def _export_file(self, sha: str, dest: str, executable: bool | None = None) -> None:
+        """`executable`: as the manifest of a folder records it; None: as the content says."""
         try:
             source = os.open(self.path(sha), os.O_RDONLY | os.O_CLOEXEC)
         except (FileNotFoundError, NotADirectoryError):
             raise self._damaged(sha, "is missing") from None
         try:
+            if executable is None:
+                executable = is_program(os.pread(source, 4, 0))
             # The umask applies, as for any file of the user.
+            mode = 0o777 if executable else 0o666
             target = disk.open(Area.STORE, dest, os.O_RDWR | os.O_CREAT | os.O_EXCL, mode)
             try:
                 actual = self._copy_descriptor(source, target)

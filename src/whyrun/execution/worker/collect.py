@@ -145,8 +145,7 @@ def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _R
         path = scratch.work / os.fspath(value)
         if not path.exists():
             raise StepError("MissingOutput", f"`{name}` was returned as `{value}`, which does not exist")
-        inside = not path.is_symlink() and path.resolve().is_relative_to(scratch.root.resolve())
-        return _from_file(name, spec, path, move=inside)
+        return _from_file(name, spec, path, move=_is_own(path, scratch))
     if spec.type == "json":
         return _Ready(name, "json", data=_canonical(name, value, scratch))
     if spec.type == "text" and isinstance(value, str):
@@ -155,6 +154,13 @@ def _from_value(name: str, spec: OutputSpec, value: Any, scratch: Scratch) -> _R
         return _Ready(name, spec.type, data=bytes(value))
     wanted = {"text": "a str or a Path", "directory": "the Path of a folder"}.get(spec.type, "a Path or bytes")
     raise StepError("WrongOutputType", f"`{name}` is declared as {spec.type}: return {wanted}, not {_type(value)}")
+
+
+def _is_own(path: Path, scratch: Scratch) -> bool:
+    """Whether the step made the file, so that it can be moved. An input may be returned for several outputs."""
+    found = path.resolve()
+    inside = found.is_relative_to(scratch.root.resolve()) and not found.is_relative_to(scratch.inputs.resolve())
+    return inside and not path.is_symlink()
 
 
 def _from_file(name: str, spec: OutputSpec, path: Path, move: bool) -> _Ready:

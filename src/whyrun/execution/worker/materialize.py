@@ -1,8 +1,8 @@
 """Materializes the inputs of a step: values, and files under a name with their suffix, as its action receives them.
 
-Stored files are linked, not copied, and workflow inputs are read at their own path. A user may edit project files while
-a step runs, so they are checked before and after: the step fails if their content is not that of the plan. It also
-fails if a stored file was written to, which file modes cannot prevent for root or after a `chmod`.
+A step gets private copies; large files are links to the originals (`PrivateCopies`). A user may edit project files
+while a step runs, so they are checked before and after: the step fails if their content is not that of the plan. It
+also fails if a stored file was written to, which file modes cannot prevent for root or after a `chmod`.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import TextFile
+from whyrun.artifacts.damaged_blobs import remove_if_damaged
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, is_open_for_writing, is_settled
-from whyrun.artifacts.store import Store, remove_if_damaged
+from whyrun.artifacts.store import Store
 from whyrun.connections.redact import SHORTEST
+from whyrun.execution.files.private_copy import PrivateCopies
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec, StepCfg
 from whyrun.execution.worker.failure import StepError, store_damaged
@@ -31,7 +33,7 @@ from whyrun.workflow.model import FILE_TYPES
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 CHANGED_DURING_RUN = "InputChangedDuringRun"
-AFTER = "run again; if the step itself writes to it, let it work on a copy (`cp -rL`): inputs are links to your files"
+AFTER = "run again; if the step itself writes to it, let it work on a copy (`cp -rL`): large inputs are links"
 STORED_BYTES = "nobody may write into stored bytes"
 
 Signature = tuple[Any, ...]
@@ -243,10 +245,12 @@ class Materializer:
         self._store = store
         self._scratch = scratch
         self._guard = guard
+        self._copies = PrivateCopies()
         self.names: dict[str, str] = {}  # path that the step sees → path in the project, for messages
 
     def inputs(self, cfg: StepCfg) -> dict[str, Any]:
         self.names.clear()
+        self._copies.begin()
         return {name: self._value(name, spec) for name, spec in cfg.inputs.items()}
 
     def _value(self, name: str, spec: InputSpec | list[InputSpec]) -> Any:
@@ -259,7 +263,7 @@ class Materializer:
         if spec.path is not None:
             # Under a neutral name: the fingerprint does not contain a file's own name, so a step must not see it.
             target = self._target(name, spec)
-            os.symlink(os.path.abspath(self._guard.project_file(spec)), target)
+            self._copies.put(str(self._guard.project_file(spec)), str(target))
             self.names[str(target)] = spec.path
             return self._typed(target, spec.type)
         if not self._store.has(spec.sha256):
@@ -271,8 +275,8 @@ class Materializer:
         if spec.type in FILE_TYPES:
             blob = self._store.path(spec.sha256)
             target = self._target(name, spec)
-            os.symlink(os.path.abspath(blob), target)
             self._guard.blob(spec.id, blob, spec.sha256)
+            self._copies.put(blob, str(target))
             return self._typed(target, spec.type)
         return msgspec.json.decode(self._store.read(spec.sha256))
 
