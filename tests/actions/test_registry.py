@@ -136,7 +136,10 @@ def test_python_steps_are_checked_without_running_them(
             {"run": "x", "a-b": 1, "PATH": 2, "out_Image": 3},
             [
                 ("INVALID_PARAMETER", "`a-b` cannot be the name of a shell variable"),
-                ("INVALID_PARAMETER", "`PATH` is a variable of the shell itself"),
+                (
+                    "INVALID_PARAMETER",
+                    "`PATH` is a variable of the shell itself, which would replace the value or obey it",
+                ),
                 ("INVALID_PARAMETER", "`out_Image` is taken"),
             ],
         ),

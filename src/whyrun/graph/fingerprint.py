@@ -30,6 +30,7 @@ SECTION_SUFFIX = "§"
 SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}  # of outputs that have no path
 _NO_SUFFIX = "."  # for no suffix, where the type has a usual one
 _SUFFIX = lazy_regex(r"[^/](\.[A-Za-z0-9_+-]{1,16})\Z")
+_COMPRESSED = frozenset({".gz", ".bz2", ".xz", ".zst"})  # the suffix before one of these says what the file is
 
 
 def form_of(type_: str, suffix: str, opens: Opens = Opens.NOWHERE) -> str:
@@ -52,6 +53,12 @@ def input_form(value: InputValue, opens: Opens = Opens.NOWHERE) -> str:
 
 
 def suffix_of_path(path: str) -> str:
+    """`.png`, or `.nii.gz`: the last suffix, and the one before a suffix of compression."""
+    last = _last_suffix(path)
+    return _last_suffix(path[: -len(last)]) + last if last in _COMPRESSED else last
+
+
+def _last_suffix(path: str) -> str:
     """`.png`, if it is a plain suffix: 1 to 16 letters, digits, `_`, `-` or `+` after the last dot."""
     dot = path.rfind(".")
     if dot > 0 and path[dot - 1] != "/" and path[dot + 1 :].isalnum() and path.isascii() and len(path) - dot <= 17:
@@ -102,7 +109,7 @@ def input_tokens(values: Sequence[InputValue], opens: Opens = Opens.NOWHERE) -> 
         form = forms.get(ending)
         if form is None:
             form = input_form(value, opens)
-            if form[1:] == ending:
+            if form[1:] == ending and ending not in _COMPRESSED:
                 forms[ending] = form
         found.append(f"{form[0]}{value.sha256}{form[1:]}")
     return found

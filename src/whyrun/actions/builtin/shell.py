@@ -1,5 +1,7 @@
 """`shell`: runs a plain script. Values arrive as shell variables and can never become commands.
 
+The type says how: a list is an array, anything else one text. A `json` binding is its JSON text, whatever it holds.
+
 The values are written, quoted, to an anonymous file that bash reads before the script (`BASH_ENV`). So no file and no
 argument list contains them, arrays are possible, and the environment does not limit their size.
 """
@@ -20,15 +22,21 @@ from whyrun.workflow import advice
 
 _OWN_KEYS = ("run", "shell")
 _VARIABLE = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
-# The shell or the worker sets these; a value with such a name would change how the script runs.
+# The shell or the worker sets these, or they change how the script runs: all variables of bash 5.3, and a few others.
 # fmt: off
 _RESERVED = frozenset({
-    "_", "BASH", "BASHOPTS", "BASHPID", "BASH_ENV", "BASH_VERSINFO", "CDPATH", "DIRSTACK", "ENV", "EUID", "FUNCNAME",
-    "GLOBIGNORE", "GROUPS", "HOME", "IFS", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD", "LINENO", "OLDPWD",
-    "OPTARG", "OPTIND", "PATH", "PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PS4", "PWD", "RANDOM", "SECONDS",
-    "SHELLOPTS", "SHLVL", "TMPDIR", "UID",
+    "_", "BASH", "BASHOPTS", "BASHPID", "CDPATH", "CHILD_MAX", "COLUMNS", "COMPREPLY", "COPROC", "DIRSTACK", "EMACS",
+    "ENV", "EPOCHREALTIME", "EPOCHSECONDS", "EUID", "EXECIGNORE", "FCEDIT", "FIGNORE", "FUNCNAME", "FUNCNEST",
+    "GLOBIGNORE", "GLOBSORT", "GROUPS", "HISTCMD", "HISTCONTROL", "HISTFILE", "HISTFILESIZE", "HISTIGNORE", "HISTSIZE",
+    "HISTTIMEFORMAT", "HOME", "HOSTFILE", "HOSTNAME", "HOSTTYPE", "IFS", "IGNOREEOF", "INPUTRC", "INSIDE_EMACS",
+    "LANG", "LINENO", "LINES", "MACHTYPE", "MAIL", "MAILCHECK", "MAILPATH", "MAPFILE", "OLDPWD", "OPTARG", "OPTERR",
+    "OPTIND", "OSTYPE", "PATH", "PIPESTATUS", "POSIXLY_CORRECT", "PPID", "PROMPT_COMMAND", "PROMPT_DIRTRIM", "PS0",
+    "PS1", "PS2", "PS3", "PS4", "PWD", "RANDOM", "REPLY", "SECONDS", "SHELL", "SHELLOPTS", "SHLVL", "SRANDOM",
+    "TIMEFORMAT", "TMOUT", "TMPDIR", "UID", "auto_resume", "histchars",
 })
 # fmt: on
+_RESERVED_STARTS = ("BASH_", "COMP_", "LC_", "LD_", "READLINE_")
+_LONGEST = 128 * 1024 - 1  # bytes of an environment variable with its name, by the kernel
 
 
 class CommandFailed(Exception):
@@ -50,19 +58,21 @@ def check_with(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> tuple[Pr
     shell = with_.get("shell", "bash")
     if not isinstance(shell, str) or not shell.strip():
         problems.append(Problem("shell", "`shell:` must be the name of an interpreter", "for example `shell: sh`"))
-    for name in with_:
+    for name, value in with_.items():
         if name in _OWN_KEYS:
             continue
         if not _VARIABLE.fullmatch(name):
             hint = "use letters, digits and `_`, not starting with a digit"
             message = f"`{name}` cannot be the name of a shell variable"
             problems.append(Problem(name, message, hint, at_name=True))
-        elif name in _RESERVED:
-            message = f"`{name}` is a variable of the shell itself"
-            problems.append(Problem(name, message, "choose another name", at_name=True))
+        elif name in _RESERVED or name.startswith(_RESERVED_STARTS):
+            message = f"`{name}` is a variable of the shell itself, which would replace the value or obey it"
+            problems.append(Problem(name, message, f"choose another name, for example `my_{name}`", at_name=True))
         elif name.startswith("out_") and name.removeprefix("out_") in outputs:
             hint = f"`${name}` is the path of the output `{name.removeprefix('out_')}`; choose another name"
             problems.append(Problem(name, f"`{name}` is taken", hint, at_name=True))
+        elif value is not NOT_LITERAL and isinstance(shell, str) and (why := _unfit(name, value, shell)):
+            problems.append(Problem(name, f"`{name}` {why[0]}", why[1]))
     return tuple(problems)
 
 
@@ -77,6 +87,9 @@ def run(parameters: dict[str, Any], context: WorkerContext, logger: Any) -> None
     variables |= {f"out_{name}": context.output(name) for name in context.output_names}
     context.script_path.write_text(parameters["run"], encoding="utf-8")
     shell = parameters.get("shell", "bash")
+    for name, value in variables.items():
+        if why := _unfit(name, value, shell):
+            raise ValueError(f"`{name}` {why[0]}; {why[1]}")
     script = os.path.relpath(context.script_path, context.work_dir)
     if shell == "bash":
         status = _run_bash(script, variables, context)
@@ -126,9 +139,22 @@ def declaration(name: str, value: Any) -> str:
     return f"declare -- {name}={_quoted(as_text(value))}"
 
 
+def _unfit(name: str, value: Any, shell: str) -> tuple[str, str] | None:
+    """Why a value cannot reach the script, and what to do about it; None if it can."""
+    texts = [as_text(member) for member in value] if isinstance(value, list) else [as_text(value)]
+    if any("\0" in text for text in texts):
+        return "has a NUL character, which no shell variable can hold", "pass it in a file"
+    if shell == "bash":
+        return None
+    if isinstance(value, list) and any("\n" in text for text in texts):
+        what = f"has a member with a newline: for `{shell}`, a list arrives as one line for each member"
+        return what, "use bash, which has arrays, or pass it in a file"
+    if len(f"{name}=\n".encode()) + sum(len(os.fsencode(text)) + 1 for text in texts) > _LONGEST:
+        return f"is longer than an environment variable may be, as which `{shell}` gets it", "use bash, or a file"
+    return None
+
+
 def _quoted(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("a shell variable cannot hold a NUL character")
     return "'" + text.replace("'", "'\\''") + "'"
 
 

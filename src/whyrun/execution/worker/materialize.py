@@ -306,6 +306,35 @@ def put_in_place(value: Any, inputs: Mapping[str, Any]) -> Any:
     return value
 
 
+def parameters_of(cfg: StepCfg, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The `with:` block with its inputs, as the action receives it."""
+    if cfg.action != "shell":
+        return {name: put_in_place(value, inputs) for name, value in cfg.with_.items()}
+    return {
+        name: [_for_shell(member, cfg, inputs) for member in value]
+        if isinstance(value, list)
+        else _for_shell(value, cfg, inputs)
+        for name, value in cfg.with_.items()
+    }
+
+
+def _for_shell(value: Any, cfg: StepCfg, inputs: Mapping[str, Any]) -> Any:
+    """JSON as its text, whatever it holds: a script cannot use a variable that is an array for some values only."""
+    if not isinstance(value, dict) or "$input" not in value:
+        return put_in_place(value, inputs)
+    spec, found = cfg.inputs[value["$input"]], inputs[value["$input"]]
+    if isinstance(spec, list):
+        return [_json_text(member) if each.type == "json" else member for each, member in zip(spec, found, strict=True)]
+    if spec.type == "json":
+        return _json_text(found)
+    return [_json_text(member) for member in found] if spec.type == "json[]" and found is not None else found
+
+
+def _json_text(value: Any) -> str | None:
+    """Null stays null, which is an empty text, as for every type: also an input that is not given is null."""
+    return None if value is None else msgspec.json.encode(value).decode()
+
+
 class SecretMissing(Exception):
     """A step refers to a secret whose value did not come with it."""
 

@@ -45,7 +45,7 @@ from whyrun.execution.worker.materialize import (
     Materializer,
     check_bindings,
     check_secrets,
-    put_in_place,
+    parameters_of,
     with_secrets,
 )
 from whyrun.execution.worker.streams import Streams
@@ -205,7 +205,7 @@ class StepRunner:
     ) -> list[OutputResult]:
         check_bindings(cfg, command)
         inputs = self._materializer.inputs(cfg)
-        parameters = put_in_place(cfg.with_, inputs)
+        parameters = parameters_of(cfg, inputs)
         if secrets or cfg.secrets:
             parameters = with_secrets(parameters, secrets)
         for name, value in cfg.env.items():
