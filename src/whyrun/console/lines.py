@@ -16,8 +16,6 @@ from typing import Any
 
 from whyrun.errors import printable
 
-from whyrun.errors import printable
-
 SHOWN_FILES = 3  # the number of inputs or outputs that a line names
 
 
@@ -120,9 +118,7 @@ def task_text(
 
 
 def file_text(path: str, note: str) -> str:
-    """A file with a note on it. On one line: a file's name may contain a newline, and what looks like another line."""
-    shown = printable(path)
-    return f"{shown} ({note})" if note else shown
+    return f"{path} ({note})" if note else path
 
 
 def finite(value: Any) -> float | None:

@@ -32,6 +32,6 @@ def _described_file(given: Any) -> str:
         return str(given)
     path = os.fsdecode(given)
     try:
-        return file_text(path, size(os.stat(path).st_size)) if os.path.isfile(path) else file_text(path, "")
+        return file_text(path, size(os.stat(path).st_size)) if os.path.isfile(path) else path
     except (OSError, ValueError):  # the file was just removed, or the text is not a path
-        return file_text(path, "")
+        return path
