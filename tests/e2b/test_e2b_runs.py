@@ -139,11 +139,11 @@ def test_inputs_of_every_kind_arrive_under_their_own_names(server: Loopback, pro
                     found = [os.path.join(at, name) for at, *both in os.walk(root) for some in both for name in some]
                     return {os.path.relpath(path, root): os.access(path, os.X_OK) for path in found}
                 def look(folder, files, odd, outside, above, number, **rest):
-                    lie = [str(path.resolve()).partition("/in/inputs/")[2].split("/")[0] for path in (outside, above)]
+                    names = [path.resolve().name for path in (odd, outside, above)]
                     return {"seen": {
                         "folder": tree(folder), "files": [file.read_text() for file in files],
                         "odd": odd.read_bytes().hex(), "number": number, "tree": tree(rest["tree"]),
-                        "outside": outside.read_text(), "above": tree(above), "lie": lie,
+                        "outside": outside.read_text(), "above": tree(above), "names": names,
                     }}
                 """,
         },
@@ -164,7 +164,7 @@ def test_inputs_of_every_kind_arrive_under_their_own_names(server: Loopback, pro
         "tree": {"x": True, "empty": True},
         "outside": "from outside",
         "above": {"file": False},
-        "lie": [".outside", ".outside"],
+        "names": ["odd.bin", "outside.txt", "above"],
     }
 
 

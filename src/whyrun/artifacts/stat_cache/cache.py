@@ -146,7 +146,7 @@ class StatCache:
         if entry is not None:
             return entry
         row = self._rows.row_of.get(self._rows.name_of(path))
-        return None if row is None else (self._rows.signature(row), self._rows.sha256(row))
+        return None if row is None or path in self._gone else (self._rows.signature(row), self._rows.sha256(row))
 
     @property
     def knows_folders(self) -> bool:
@@ -160,6 +160,19 @@ class StatCache:
     def note(self, path: str, written: WrittenFile) -> None:
         """Note a file that we have just published. Its signature cannot be trusted yet: see `settle`."""
         self._pending[path] = written
+
+    def distrust(self, path: str) -> None:
+        """Hash this file, or all files of this folder, again at the next lookup: somebody found another content."""
+        if self.is_folder(path):
+            inside = [name for name in map(self._rows.path_of, self._rows.names) if name.startswith(f"{path}/")]
+            inside += [name for name in self._fresh if name.startswith(f"{path}/")]
+        else:
+            inside = [path]
+        for each in inside:
+            row = self._rows.row_of.get(self._rows.name_of(each))
+            if row is not None:
+                self._rows.distrust(row)
+            self._forget(each)
 
     def settle(self) -> int:
         """Make entries for noted files that are old enough; return the number that are still too young.

@@ -5,8 +5,8 @@ Every write moves the ctime of a file. Three things can hide a write, and each h
 - Clocks tick. Two writes within one tick leave the same time stamps. So time stamps count only if the file was looked
   at more than a tick after its last write (`is_settled`).
 - Another machine sets the times. `statfs` gives one of three classes: a local file system has the clock of this kernel;
-  a file server may be behind, so its files count after five minutes; FUSE, disk images and unknown file systems may set
-  any time, so their files are hashed each time (`ClockSkews`).
+  a file server may be behind, so its files count after five minutes; FUSE, read-only images and unknown file systems
+  may have any time, so their files are hashed each time (`ClockSkews`).
 - A memory-mapped file changes without a `write`. So a file that is open for writing never counts
   (`is_open_for_writing`).
 """
@@ -45,7 +45,7 @@ def is_settled(mtime_ns: int, ctime_ns: int, now: int) -> bool:
 class FileSystem(Enum):
     LOCAL = "local"  # only this kernel writes to it
     SERVER = "server"  # other machines write to it; the server sets the times
-    UNKNOWN = "unknown"  # FUSE, disk images, and whatever is not listed here
+    UNKNOWN = "unknown"  # FUSE, read-only images, and whatever is not listed here
 
 
 _BY_MAGIC = {  # `f_type` of `statfs`
@@ -89,7 +89,23 @@ def file_system_of(path: str | os.PathLike[str]) -> FileSystem:
     if failed:
         return FileSystem.UNKNOWN
     (magic,) = struct.unpack_from("l", answer.raw)
-    return _BY_MAGIC.get(magic & 0xFFFFFFFF, FileSystem.UNKNOWN)
+    found = _BY_MAGIC.get(magic & 0xFFFFFFFF, FileSystem.UNKNOWN)
+    return FileSystem.UNKNOWN if found is FileSystem.LOCAL and _is_read_only_image(path) else found
+
+
+def _is_read_only_image(path: str | os.PathLike[str]) -> bool:
+    """Whether this kernel never writes to the file system there, so that somebody else set its times. Another image may
+    take its place, with the same times. (A folder that is only mounted read-only is as its file system is.)"""
+    if not os.statvfs(path).f_flag & os.ST_RDONLY:
+        return False
+    device = os.stat(path).st_dev
+    number = f"{os.major(device)}:{os.minor(device)}"
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            mount, _, of_file_system = line.partition(" - ")
+            if mount.split(" ")[2] == number:
+                return "ro" in of_file_system.split()[2].split(",")
+    return False
 
 
 def is_local(path: str | os.PathLike[str]) -> bool:

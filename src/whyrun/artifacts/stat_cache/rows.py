@@ -19,7 +19,7 @@ import msgspec
 from whyrun.artifacts.durable import checked, with_checksum
 from whyrun.artifacts.hash_column import WIDTH, HashColumn
 
-_VERSION = 3  # 2 trusted files on FUSE and unknown file systems
+_VERSION = 4  # 2 trusted files on FUSE and unknown file systems, 3 those on read-only images
 CHUNK = 256  # rows that are compared at a time
 
 Signature = tuple[int, int, int, int, int]  # ctime, mtime, size, inode, device; the most frequent differences first
@@ -145,6 +145,10 @@ class StatRows:
     def signatures(self, first: int, end: int) -> list[Signature]:
         ctime, mtime, size, inode, device = (column[first:end] for column in self.columns)
         return list(zip(ctime, mtime, size, inode, device, strict=True))
+
+    def distrust(self, row: int) -> None:
+        """No file looks like this row from now on."""
+        self.columns[0][row] = -1
 
     def sha256(self, row: int) -> str:
         return self.hashes[row * WIDTH : row * WIDTH + WIDTH].hex()

@@ -5,6 +5,7 @@ Also keeps those results, which later steps of the run consume.
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from typing import Any
@@ -21,11 +22,12 @@ from whyrun.execution.recording.publisher import Publisher, path_and_section, pu
 from whyrun.execution.recording.step_lines import StepFailure, StepLines, sandbox_note
 from whyrun.execution.run.step_states import SUCCEEDED, StepStates
 from whyrun.execution.worker.failure import MADE_AGAIN
+from whyrun.execution.worker.materialize import CHANGED_DURING_RUN
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.tables import ArtifactAt, Graph, JobTable
+from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.ids import file_name
 from whyrun.log import events as ev
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Entry, Pending
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
@@ -95,7 +97,7 @@ FinishedStep = tuple[ActiveStep, StepFinished]
 def edited_code(action: str, file: str, consequence: str, duration: float) -> StepFailure:
     """The failure of a step whose code is not the code of the plan any more."""
     message = f"the code of `{action}` was edited since the plan was made (`{file}`): {consequence}; run again"
-    return StepFailure("FAILED", "InputChangedDuringRun", message, "", duration)
+    return StepFailure("FAILED", CHANGED_DURING_RUN, message, "", duration)
 
 
 class StepOutcomes:
@@ -278,8 +280,21 @@ class StepOutcomes:
         )
 
     def failed(self, active: ActiveStep, failure: StepFailure, will_retry: bool) -> None:
+        if failure.error_type == CHANGED_DURING_RUN:
+            self._distrust_inputs(active.step.consumed)
         self.record_failure(active.id, active.action, failure, will_retry)
         self.print_failure(active.table, active.position, failure, active.attempt if will_retry else None)
+
+    def _distrust_inputs(self, consumed: Consumption) -> None:
+        """The worker found another content than the plan saw. If the plan's hash came from the stat cache, and the
+        times of a file lie, every further run would fail in the same way."""
+        for entries in consumed.entries.values():
+            for entry in (entries,) if isinstance(entries, Entry) else entries:
+                if isinstance(entry.source, InputAt):
+                    value = entry.source.value
+                    for each in (value,) if value.elements is None else value.elements:
+                        if each.path is not None:
+                            self.publisher.cache.distrust(os.path.join(self.publisher.project, each.path))
 
     def print_failure(
         self, table: JobTable, position: int, failure: StepFailure, retry_after: int | None = None
