@@ -131,6 +131,15 @@ def descriptor_sha256(descriptor: int) -> str:
     return hasher.hexdigest()
 
 
+def is_program(head: bytes) -> bool:
+    """Whether a file that begins with these bytes is a script that names its interpreter, or a compiled program.
+
+    Modes of files do not count as content, and a store has none. So the content says what can be executed: the answer
+    is the same everywhere and after every transfer.
+    """
+    return head.startswith((b"#!", b"\x7fELF"))
+
+
 # --- folders -----------------------------------------------------------------------------------------------------
 
 

@@ -26,9 +26,9 @@ from whyrun.artifacts.hashing import (
     descriptor_sha256,
     encode_tree,
     file_sha256,
+    is_program,
     walk_tree,
 )
-from whyrun.artifacts.programs import is_program
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 

@@ -11,8 +11,7 @@ import os
 import stat
 
 from whyrun.artifacts.durable import write_all
-from whyrun.artifacts.hashing import walk_tree
-from whyrun.artifacts.programs import is_program
+from whyrun.artifacts.hashing import is_program, walk_tree
 from whyrun.disk import FICLONE
 
 LARGEST_FILE = 1 << 20  # bytes
