@@ -82,7 +82,8 @@ def test_a_swapped_image_is_another_input(swap: Callable[[str], Path], project: 
 def deceive(lab: Lab, *paths: Path) -> None:
     """Let the cache say that these files, as they look now, have another content."""
     file = lab.root / ".whyrun" / "stat-cache"
-    rows = StatRows.load(file.read_bytes())
+    # A run within a tick of its files' last writes trusts none of their times, and leaves no cache.
+    rows = StatRows.load(file.read_bytes()) if file.exists() else StatRows.empty()
     wrong = {str(path): (signature_of(path.stat()), bytes_sha256(b"another")) for path in paths}
     file.write_bytes(rows.changed(wrong, ()).dump())
 
