@@ -15,7 +15,15 @@ PICTURE = DOCS / "img" / "house.svg"
 
 # Floors from top to bottom. A package may import those on lower floors only.
 FLOORS: list[tuple[str, list[tuple[str, str]]]] = [
-    ("people", [("cli", "one module a command"), ("facts", "answers as JSON"), ("api", "the same from Python")]),
+    (
+        "people",
+        [
+            ("cli", "one module a command"),
+            ("exports", "pictures"),
+            ("facts", "answers as JSON"),
+            ("api", "the same from Python"),
+        ],
+    ),
     ("PLAN → EVENTS", [("execution", "run · dispatch · recording · backends · worker")]),
     (
         "evidence for people",

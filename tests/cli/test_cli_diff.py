@@ -123,3 +123,42 @@ jobs:
     found = whyrun(tmp_path, "diff", "r0001", "r0002", "--json").json
     assert [one["id"] for one in found["reasons"]] == [f"Job:Part[{i}]" for i in range(12)]
     assert [one["id"] for one in found["artifacts"]] == [f"Artifact:Part.T[{i}]" for i in range(12)]
+
+
+def test_content_is_compared_as_by_compare(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("one\ntwo\n")
+    run(folder, "--set", "Mark=?")
+    lines = whyrun(folder, "diff", "r0001", "r0002", "--content").out.partition("contents\n")[2].splitlines()
+    assert lines == [
+        "  Artifact:Echo.Text[0]: 2 lines added",
+        "    line 2 added: `TWO`",
+        "    line 4 added: `TWO`",
+        "  Artifact:Join.All: 2 lines added",
+        "    line 2 added: `TWO`",
+        "    line 4 added: `TWO`",
+        "  Artifact:Script.Story: 1 value changed",
+        '    $.Mark: "!" → "?"',
+        "  Artifact:Shout.Loud[0]: 1 line added",
+        "    line 2 added: `TWO`",
+    ]
+    contents = whyrun(folder, "diff", "r0001", "r0002", "--content", "--json").json["contents"]
+    assert contents["Artifact:Script.Story"] == {
+        "identical": False,
+        "summary": "1 value changed",
+        "details": ['$.Mark: "!" → "?"'],
+    }
+    assert "contents" not in whyrun(folder, "diff", "r0001", "r0002", "--json").json
+
+
+def test_content_that_is_no_longer_stored(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("uno\n")
+    run(folder)
+    sha = whyrun(folder, "diff", "r0001", "r0002", "--json").json["artifacts"][0]["old"]["sha256"]
+    (blob,) = (folder / ".whyrun").rglob(f"*{sha[2:]}*")
+    blob.unlink()
+    found = whyrun(folder, "diff", "r0001", "r0002", "--content").out.partition("contents\n")[2].splitlines()
+    assert found[0] == "  Artifact:Echo.Text[0]: not compared: the old bytes are no longer stored"

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from whyrun.artifacts.compare.result import CompareSettings, Comparison
+    from whyrun.artifacts.store import Store
     from whyrun.evidence.queries.diff import RunDiff, RunSide
     from whyrun.evidence.queries.history import HistoryEntry
     from whyrun.project import Project
+    from whyrun.snapshot.records import Output
 
 
 def find_history(project: Project, id_: str) -> list[HistoryEntry]:
@@ -46,6 +50,66 @@ def difference(project: Project, old: str, new: str) -> RunDiff:
     from whyrun.evidence.queries.diff import diff_runs
 
     return diff_runs(_side(project, old), _side(project, new))
+
+
+def content_differences(project: Project, diff: RunDiff) -> dict[str, Comparison]:
+    """By artifact that both runs have with another hash: what differs in the stored bytes, compared as `whyrun compare`
+    compares them. Values are in the difference itself."""
+    from whyrun.artifacts.compare.result import CompareSettings
+
+    changed = [
+        d.id
+        for d in diff.artifacts
+        if all(side and "sha256" in side and "value" not in side for side in (d.old, d.new))
+    ]
+    outputs = [_outputs_after(project, run, changed) for run in (diff.old, diff.new)]
+    settings: dict[str, CompareSettings] = {}
+    for table in project.graph.tables:
+        for a, spec in enumerate(table.artifacts):
+            declared = table.decl.outputs[spec.output].compare
+            if not spec.is_leaf and declared is not None:
+                own = CompareSettings(declared.keys, declared.tolerance)
+                settings |= dict.fromkeys(table.artifact_ids(a), own)
+    return {
+        id_: _compare_stored(project, outputs[0][id_], outputs[1][id_], settings.get(id_, CompareSettings()))
+        for id_ in changed
+    }
+
+
+def _outputs_after(project: Project, run: str, wanted: Collection[str]) -> dict[str, Output]:
+    records = project.history(through=project.state.run(run).number).records
+    names = set(wanted)
+    return {
+        output.id: output
+        for record in records.steps.values()
+        if record.latest.ok
+        for output in record.latest.outputs
+        if output.id in names
+    }
+
+
+def _compare_stored(project: Project, old: Output, new: Output, settings: CompareSettings) -> Comparison:
+    from whyrun.artifacts.compare.files import compare_files, compare_trees
+    from whyrun.artifacts.compare.result import Comparison
+
+    if old.type != new.type:
+        return Comparison(False, f"{old.type} before, {new.type} now")
+    store = project.store
+    lost = [side for side, output in (("old", old), ("new", new)) if not _is_stored(store, output)]
+    if lost:
+        return Comparison(False, f"not compared: the {' and the '.join(lost)} bytes are no longer stored")
+
+    def locate(sha256: str) -> Path:
+        store.check(sha256)  # comparing damaged bytes would only describe the damage
+        return Path(store.path(sha256))
+
+    if new.type == "directory":
+        return compare_trees(store.read_tree(old.sha256), store.read_tree(new.sha256), locate, settings)
+    return compare_files(locate(old.sha256), locate(new.sha256), new.type, new.suffix, settings)
+
+
+def _is_stored(store: Store, output: Output) -> bool:
+    return store.has_tree(output.sha256) if output.type == "directory" else store.has(output.sha256, output.size)
 
 
 def _side(project: Project, name: str) -> RunSide:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +11,7 @@ from whyrun.cli.options import project_options
 from whyrun.cli.output import columns, page, print_json, print_lines, short, value_text
 
 if TYPE_CHECKING:
+    from whyrun.artifacts.compare.result import Comparison
     from whyrun.evidence.queries.diff import RunDiff
     from whyrun.project import Project
 
@@ -26,28 +27,33 @@ _TITLES = {
 @click.command(short_help="Show what differs between two runs.")
 @click.argument("old", metavar="RUN")
 @click.argument("new", metavar="RUN")
+@click.option("--content", is_flag=True, help="Also compare the stored bytes of the artifacts.")
 @click.option("--all", "show_all", is_flag=True, help="List every difference, not only the first 50.")
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 @project_options
-def command(project: Project, old: str, new: str, show_all: bool, as_json: bool) -> None:
+def command(project: Project, old: str, new: str, content: bool, show_all: bool, as_json: bool) -> None:
     """Show what differs between two runs: inputs, actions, reasons, planned jobs and artifacts.
 
-    Inputs and artifacts are compared as they were at the end of each run.
+    Inputs and artifacts are compared as they were at the end of each run. --content says what differs inside the
+    artifacts: lines, cells of tables, paths of JSON, edges of graphs, pixels. Nothing is executed.
 
     \b
     Example:
       whyrun diff r0001 r0002
+      whyrun diff r0001 r0002 --content
     """
-    from whyrun.facts.history import difference
+    from whyrun.facts.history import content_differences, difference
 
     diff = difference(project, old, new)
+    contents = content_differences(project, diff) if content else {}
     if as_json:
-        print_json(diff.to_json())
+        compared = {"contents": {id_: one.to_json() for id_, one in contents.items()}} if content else {}
+        print_json({**diff.to_json(), **compared})
     else:
-        print_lines(_lines(diff, show_all))
+        print_lines(_lines(diff, contents, show_all))
 
 
-def _lines(diff: RunDiff, show_all: bool) -> Iterator[str]:
+def _lines(diff: RunDiff, contents: Mapping[str, Comparison], show_all: bool) -> Iterator[str]:
     if diff.not_known:
         some = ", ".join(diff.not_known[:3]) + (", …" if len(diff.not_known) > 3 else "")
         yield f"not compared: artifacts of {some} (runs that may have made them were pruned)"
@@ -64,6 +70,13 @@ def _lines(diff: RunDiff, show_all: bool) -> Iterator[str]:
         yield from columns((d.id, f"{_text(name, d.old)} → {_text(name, d.new)}") for d in shown)
         if rest is not None:
             yield rest
+    if contents:
+        yield "contents"
+        for id_, comparison in contents.items():
+            yield f"  {id_}: {comparison.summary}"
+            yield from (f"    {detail}" for detail in comparison.details)
+            if comparison.more:
+                yield f"    … and {comparison.more} more"
 
 
 def _text(name: str, value: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -17,7 +17,7 @@ import msgspec
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.fingerprint import array_sha256
-from whyrun.graph.tables import Graph, Group, InputAt, Known, Term, sources_of
+from whyrun.graph.tables import Graph, Group, InputAt, JobTable, Known, Term, sources_of
 from whyrun.graph.template import expressions_in
 from whyrun.ids import CanonicalId, Index, parse_id_of
 from whyrun.planning.plan import Plan
@@ -235,18 +235,21 @@ def _content(term: Term) -> Any:
 
 def named_readers(graph: Graph, id_: str) -> list[Reader]:
     """All instances of the jobs that name an input in `with`, `env`, `if` or their loops."""
+    return [Reader(job, condition) for table, condition in naming_jobs(graph, id_) for job in table.job_ids()]
+
+
+def naming_jobs(graph: Graph, id_: str) -> Iterator[tuple[JobTable, bool]]:
+    """The jobs that name an input in `with`, `env`, `if` or their loops; and whether only their condition does."""
     identity = parse_id_of("Input", id_)
     workflow = _workflow_at(graph.workflow, identity.imports)
     prefix = "".join(f"{name}/" for name in identity.imports)
     wanted = identity.segments[0].name
-    readers_ = []
     for table in graph.tables:
         decl = workflow.jobs.get(table.name.removeprefix(prefix)) if table.name.startswith(prefix) else None
         if decl is not None:
             by_content = wanted in _inputs_of_content(workflow, decl)
             if by_content or wanted in _inputs_in([decl.condition]):
-                readers_ += [Reader(job, not by_content) for job in table.job_ids()]
-    return readers_
+                yield table, not by_content
 
 
 def _inputs_of_content(workflow: Workflow, decl: JobDecl) -> set[str]:

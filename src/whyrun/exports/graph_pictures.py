@@ -1,0 +1,203 @@
+"""The graph of jobs as SVG, Graphviz (dot) and Mermaid, from `facts.graph.graph_facts`.
+
+All texts come from workflow files, so each format escapes them. SVG needs no program and no network, and follows the
+light or dark setting of the reader.
+"""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from whyrun.exports.graph_layout import Box, place
+
+Facts = Mapping[str, Any]
+MARGIN, PADDING, LINE = 16.0, 12.0, 18.0
+LONGEST = 40  # characters of a line in a box; the rest is cut
+_WIDE = (8.9, 7.5)  # pixels of a character in the widest of the usual fonts: bold at 13 px, normal at 12 px
+_STYLE = """
+.box{fill:#fff;stroke:#9aa1ab}.input{fill:#f3f4f6;stroke:#c6cbd2}.name{font-weight:600;fill:#1f2328}
+.more{fill:#656d76;font-size:12px}.line{fill:none;stroke:#8b949e;stroke-width:1.3}.maybe{stroke-dasharray:5 4}
+.tip{fill:#8b949e}text{font-family:system-ui,sans-serif;font-size:13px}
+@media (prefers-color-scheme:dark){.box{fill:#161b22;stroke:#6e7681}.input{fill:#21262d;stroke:#484f58}
+.name{fill:#e6edf3}.more{fill:#9198a1}}
+"""
+
+
+def svg(facts: Facts, title: str, *, with_inputs: bool = False) -> str:
+    """A picture for README files and papers: boxes are jobs, dashed lines only decide or order."""
+    texts = {node["job"]: _lines(node) for node in facts["nodes"]}
+    inputs = (
+        {one["id"]: [one["id"].removeprefix("Input:"), _type(one)] for one in facts["inputs"]} if with_inputs else {}
+    )
+    boxes = [_box(name, lines) for name, lines in {**inputs, **texts}.items()]
+    edges = [((edge["from"], edge["to"]), edge["kind"]) for edge in facts["edges"]]
+    if with_inputs:
+        edges += [((id_, reader), "data") for id_, _, readers in _input_rows(facts) for reader in readers]
+    placed = place(boxes, [ends for ends, _ in edges])
+    kinds: dict[tuple[str, str], set[str]] = {}
+    for ends, kind in edges:
+        kinds.setdefault(ends, set()).add(kind)
+    width, height = placed.width + 2 * MARGIN, placed.height + 2 * MARGIN
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
+        f'height="{height:.0f}" role="img" aria-label={quoteattr(f"the jobs of {title}")}>',
+        f"<style>{_STYLE}</style>",
+        '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
+        '<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>',
+    ]
+    for ends, points in placed.lines.items():
+        maybe = "" if "data" in kinds[ends] else " maybe"
+        parts.append(f'<path class="line{maybe}" marker-end="url(#tip)" d="{_curve(points)}"/>')
+    for box in boxes:
+        x, y = (value + MARGIN for value in placed.boxes[box.name])
+        is_input = box.name in inputs
+        kind = "box input" if is_input else "box"
+        corner = box.height / 2 if is_input else 7
+        lines = inputs[box.name] if is_input else texts[box.name]
+        id_ = box.name if is_input else f"Job:{box.name}"
+        parts.append(f"<g><title>{escape(id_)}</title>")
+        parts.append(
+            f'<rect class="{kind}" x="{x:.1f}" y="{y:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" '
+            f'rx="{corner:g}"/>'
+        )
+        for i, line in enumerate(lines):
+            role, at = "more" if i else "name", y + PADDING + LINE * (i + 0.68)
+            parts.append(f'<text class="{role}" x="{x + PADDING:.1f}" y="{at:.1f}">{escape(_cut(line))}</text>')
+        parts.append("</g>")
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _lines(node: Facts) -> list[str]:
+    many = f" × {node['count']:,}" if node["loops"] else ""
+    return [f"{node['job']}{many}", node["action"]]
+
+
+def _type(one: Facts) -> str:
+    return f"{one['type']} × {one['elements']:,}" if "elements" in one else str(one["type"])
+
+
+def _box(name: str, lines: Sequence[str]) -> Box:
+    widest = max(_width(_cut(line)) * (_WIDE[0] if i == 0 else _WIDE[1]) for i, line in enumerate(lines))
+    return Box(name, widest + 2 * PADDING, LINE * len(lines) + 2 * PADDING)
+
+
+def _width(text: str) -> int:
+    """Columns of a text; East Asian characters take two."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+def _curve(points: Sequence[tuple[float, float]]) -> str:
+    """One smooth line through the points: curves between columns, straight pieces along a column."""
+    moved = [(x + MARGIN, y + MARGIN) for x, y in points]
+    path = [f"M{moved[0][0]:.1f} {moved[0][1]:.1f}"]
+    for (x0, y0), (x1, y1) in pairwise(moved):
+        middle = (x0 + x1) / 2
+        path.append(f"C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}")
+    return "".join(path)
+
+
+# --- formats that other programs draw --------------------------------------------------------------------------------
+
+
+def dot(facts: Facts, title: str, *, with_inputs: bool = False) -> str:
+    lines = [
+        f"digraph {_quoted(title)} {{",
+        "  rankdir=LR;",
+        '  node [shape=box, style="rounded", fontname="sans-serif"];',
+    ]
+    for group, nodes in _grouped(facts):
+        indent = "  "
+        if group:
+            lines += [f"  subgraph {_quoted(f'cluster_{group}')} {{", f"    label={_quoted(group)};"]
+            indent = "    "
+        lines += [f"{indent}{_quoted(node['job'])} [label={_quoted(chr(10).join(_lines(node)))}];" for node in nodes]
+        if group:
+            lines.append("  }")
+    for id_, label, readers in _input_rows(facts) if with_inputs else ():
+        lines.append(f"  {_quoted(id_)} [label={_quoted(label)}, shape=ellipse];")
+        lines += [f"  {_quoted(id_)} -> {_quoted(reader)};" for reader in readers]
+    for edge in facts["edges"]:
+        style = "" if edge["kind"] == "data" else f" [style=dashed, label={_quoted(_WORDS[edge['kind']])}]"
+        lines.append(f"  {_quoted(edge['from'])} -> {_quoted(edge['to'])}{style};")
+    return "\n".join([*lines, "}"]) + "\n"
+
+
+def mermaid(facts: Facts, title: str, *, with_inputs: bool = False) -> str:
+    del title  # a flowchart has none
+    names: dict[str, str] = {}
+    for node in facts["nodes"]:
+        names[node["job"]] = f"j{len(names)}"
+    lines = ["flowchart LR"]
+    for group, nodes in _grouped(facts):
+        indent = "  "
+        if group:
+            lines.append(f"  subgraph {_label(group)}")
+            indent = "    "
+        lines += [f"{indent}{names[node['job']]}[{_label('<br>'.join(_lines(node)))}]" for node in nodes]
+        if group:
+            lines.append("  end")
+    for i, (_, label, readers) in enumerate(_input_rows(facts) if with_inputs else ()):
+        lines.append(f"  i{i}([{_label(label)}])")
+        lines += [f"  i{i} --> {names[reader]}" for reader in readers]
+    for edge in facts["edges"]:
+        arrow = "-->" if edge["kind"] == "data" else f"-. {_WORDS[edge['kind']]} .->"
+        lines.append(f"  {names[edge['from']]} {arrow} {names[edge['to']]}")
+    return "\n".join(lines) + "\n"
+
+
+_WORDS = {"condition": "if", "needs": "needs"}
+
+
+def _grouped(facts: Facts) -> Iterator[tuple[str, list[Facts]]]:
+    """The nodes by their import; those of the workflow file itself come first, without a name."""
+    groups: dict[str, list[Facts]] = {"": []}
+    for node in facts["nodes"]:
+        groups.setdefault(node["import"], []).append(node)
+    yield from groups.items()
+
+
+def _input_rows(facts: Facts) -> Iterator[tuple[str, str, list[str]]]:
+    """Each input with the first jobs that read it: a line to every later job of a loop would hide the others."""
+    for one in facts["inputs"]:
+        readers = set(one["read_by"])
+        later = _reached(readers, facts)
+        first = [job for job in one["read_by"] if job not in later]
+        yield one["id"], f"{one['id'].removeprefix('Input:')} ({_type(one)})", first or one["read_by"]
+
+
+def _reached(jobs: set[str], facts: Facts) -> set[str]:
+    """Everything downstream of these jobs, by other edges than those of a job to itself."""
+    after: dict[str, set[str]] = {}
+    for edge in facts["edges"]:
+        if edge["from"] != edge["to"]:
+            after.setdefault(edge["from"], set()).add(edge["to"])
+    found: set[str] = set()
+    stack = list(jobs)
+    while stack:
+        for job in after.get(stack.pop(), set()) - found:
+            found.add(job)
+            stack.append(job)
+    return found
+
+
+def _quoted(text: str) -> str:
+    """A string of dot: JSON has the same escapes for quotes and line breaks, and dot reads UTF-8."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _label(text: str) -> str:
+    """A label of Mermaid: quoted, with `<br>` as its line break and everything else escaped."""
+    parts = (escape(part, {'"': "&quot;", "#": "&num;"}) for part in text.split("<br>"))
+    return f'"{"<br>".join(parts)}"'
+
+
+FORMATS: dict[str, Callable[..., str]] = {"svg": svg, "dot": dot, "mermaid": mermaid}

@@ -1,0 +1,117 @@
+"""`whyrun graph`: the jobs as SVG, dot, Mermaid and JSON."""
+
+from __future__ import annotations
+
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+from cli_lab import whyrun
+from question_lab import run, tale
+
+
+def test_the_graph_as_json_counts_instances_by_state(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("uno\n")
+    found = whyrun(folder, "graph", "--json").json
+    assert found["workflow"] == "tale"
+    assert found["edges"] == [
+        {"from": "Shout", "to": "Echo", "kind": "data", "slots": ["loud"]},
+        {"from": "Echo", "to": "Join", "kind": "data", "slots": ["parts"]},
+        {"from": "Script", "to": "Shout", "kind": "condition", "slots": []},
+    ]
+    assert {node["job"]: node["states"] for node in found["nodes"]} == {
+        "Echo": {"inactive": 1, "planned": 1},
+        "Join": {"planned": 1},
+        "Script": {"clean": 1},
+        "Shout": {"inactive": 1, "planned": 1},
+    }
+    assert next(node for node in found["nodes"] if node["job"] == "Shout") == {
+        "job": "Shout",
+        "name": "Shout",
+        "import": "",
+        "pattern": "Job:Shout[*]",
+        "action": "shell",
+        "loops": ["word"],
+        "count": 2,
+        "layers": [1, 1],
+        "condition": "jobs.Script.outputs.Story.Loud[word]",
+        "states": {"inactive": 1, "planned": 1},
+        "outputs": [{"name": "Loud", "type": "text"}],
+    }
+    assert found["inputs"] == [
+        {"id": "Input:Words", "type": "text[]", "elements": 2, "read_by": ["Echo", "Shout"]},
+        {"id": "Input:Mark", "type": "string", "read_by": ["Script"]},
+    ]
+    assert found["groups"] == []
+
+
+def test_mermaid_and_dot(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    assert whyrun(folder, "graph", "--format", "mermaid", "--with-inputs").out.splitlines() == [
+        "flowchart LR",
+        '  j0["Echo × 2<br>shell"]',
+        '  j1["Join<br>shell"]',
+        '  j2["Script<br>shell"]',
+        '  j3["Shout × 2<br>shell"]',
+        '  i0(["Words (text[] × 2)"])',
+        "  i0 --> j3",
+        '  i1(["Mark (string)"])',
+        "  i1 --> j2",
+        "  j3 --> j0",
+        "  j0 --> j1",
+        "  j2 -. if .-> j3",
+    ]
+    assert whyrun(folder, "graph", "--format", "dot").out.splitlines() == [
+        'digraph "tale" {',
+        "  rankdir=LR;",
+        '  node [shape=box, style="rounded", fontname="sans-serif"];',
+        '  "Echo" [label="Echo × 2\\nshell"];',
+        '  "Join" [label="Join\\nshell"];',
+        '  "Script" [label="Script\\nshell"];',
+        '  "Shout" [label="Shout × 2\\nshell"];',
+        '  "Shout" -> "Echo";',
+        '  "Echo" -> "Join";',
+        '  "Script" -> "Shout" [style=dashed, label="if"];',
+        "}",
+    ]
+
+
+def test_a_file_says_its_format_by_its_suffix(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    for name, begin in (("g.svg", "<svg"), ("g.mmd", "flowchart LR"), ("g.dot", "digraph"), ("g.json", "{")):
+        answer = whyrun(folder, "graph", "-o", name)
+        assert (answer.code, answer.out, answer.err) == (0, "", "")
+        assert (folder / name).read_text().startswith(begin)
+    picture = ET.parse(folder / "g.svg")
+    titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == ["Job:Echo", "Job:Join", "Job:Script", "Job:Shout"]
+    assert whyrun(folder, "graph").out == (folder / "g.svg").read_text()
+
+
+def test_imports_are_groups(tmp_path: Path) -> None:
+    (tmp_path / "intro.yaml").write_text("""\
+workflow: intro
+jobs:
+  Say: {uses: shell, with: {run: 'echo hi > "$out_T"'}, outputs: {T: {type: text}}}
+""")
+    (tmp_path / "workflow.yaml").write_text("""\
+workflow: tale
+imports: {Intro: {workflow: ./intro.yaml}}
+jobs:
+  Copy:
+    uses: shell
+    with: {t: "${{ jobs.Intro.Say.outputs.T }}", run: 'cat "$t" > "$out_T"'}
+    outputs: {T: {type: text}}
+""")
+    found = whyrun(tmp_path, "graph", "--json")
+    assert found.code == 0, found.err
+    assert found.json["groups"] == [{"import": "Intro", "jobs": ["Intro/Say"]}]
+    assert whyrun(tmp_path, "graph", "--format", "mermaid").out.splitlines() == [
+        "flowchart LR",
+        '  j0["Copy<br>shell"]',
+        '  subgraph "Intro"',
+        '    j1["Intro/Say<br>shell"]',
+        "  end",
+        "  j1 --> j0",
+    ]
