@@ -391,9 +391,8 @@ def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) 
     if parameter_problems:
         raise InvalidError(parameter_problems)
     graph = project.with_asked_outputs(graph)
-    snapshot = build_planning_snapshot(
-        graph, project.history(), project.observer(), project.actions, ask=project.ask_about_files
-    )
+    log, observer, ask = project.history(), project.observer(), project.ask_about_files
+    snapshot = build_planning_snapshot(graph, log, observer, project.actions, ask=ask, running=log.running)
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
 
 

@@ -393,7 +393,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
         before = dict(memo)
         if self.parameter_problems(self.graph) or self._data_job_problems(self.graph):
             raise InvalidError(self.problems)
-        snapshot = build_planning_snapshot(self.graph, log, self.observer(), self.actions, memo, self.ask_about_files)
+        observer, ask = self.observer(), self.ask_about_files
+        snapshot = build_planning_snapshot(self.graph, log, observer, self.actions, memo, ask, log.running)
         if memo != before:
             log.save_memo(memo)
         reader = reader_of_snapshot(snapshot, self.folder, self.store.path)

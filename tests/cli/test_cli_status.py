@@ -166,7 +166,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
             "  Artifact:Join.All    running  r0002  out/all.txt",
             "  Artifact:Join.Lines  running  r0002",
         ]
-        note = f"note: r0002 is running (pid {process.pid}); its open steps count as interrupted until it ends\n"
+        note = f"note: r0002 is running (pid {process.pid}), so the answer changes until it ends\n"
         for words in (["plan"], ["explain"], ["why", "Job:Join"], ["run", "--dry-run"]):
             answer = whyrun(folder, *words)
             assert (answer.code, answer.err.startswith(note)) == (0, True)

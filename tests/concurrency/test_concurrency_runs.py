@@ -188,8 +188,8 @@ def test_every_reader_answers_while_a_run_goes_on(tmp_path: Path) -> None:
         assert answers[words].code == 0, (words, answers[words])
     plan = answers[("plan", "alone.yaml", "--json")].json
     assert [(job["id"], job["reasons"][0]["code"]) for job in plan["jobs"]] == [
-        ("Job:Wait[0]", "RETRY_PREVIOUS_FAILURE"),
-        ("Job:Wait[1]", "RETRY_PREVIOUS_FAILURE"),
+        ("Job:Wait[0]", "MISSING_OUTPUT"),
+        ("Job:Wait[1]", "MISSING_OUTPUT"),
         ("Job:After", "MISSING_OUTPUT"),
     ]
     assert "note: r0001 is running" in answers[("plan", "alone.yaml")].err

@@ -111,7 +111,7 @@ def test_what_could_not_be_published_keeps_its_outputs() -> None:
 def test_steps_that_a_run_left_open_are_interrupted() -> None:
     events = [RUN, start(PAGE, "f1", 2), made(TEXT, "x")]
     records = folded(events)
-    assert records == Records({PAGE: StepRecord(Attempt(1, 2, 2, "f1", **INTERRUPTED))}, {}, 1, 1, 3)
+    assert records == Records({PAGE: StepRecord(Attempt(1, 2, 2, "f1", **INTERRUPTED))}, {}, 1, 1, 3, frozenset({PAGE}))
 
 
 def test_the_latest_attempt_the_last_success_and_each_fingerprint_are_kept() -> None:

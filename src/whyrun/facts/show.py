@@ -97,17 +97,17 @@ def _latest_attempt(project: Project, known: PlanView, node: int) -> Facts | Non
     record = known.snapshot.record(node)
     if record is None:
         return None
-    latest = record.latest
+    latest, running = record.latest, known.snapshot.is_running(node)
     facts: Facts = {
         "run": run_name(latest.run),
         "attempt": latest.number,
-        "status": latest.origin or ("succeeded" if latest.ok else latest.status),
-        "duration": 0.0 if latest.origin else latest.duration,
+        "status": latest.origin or ("succeeded" if latest.ok else "running" if running else latest.status),
+        "duration": None if running else 0.0 if latest.origin else latest.duration,
         "fingerprint": latest.fingerprint,
     }
     if latest.adopted:
         facts["adopted"] = {artifact: run_name(run) for artifact, run in sorted(latest.adopted.items())}
-    if not latest.ok:
+    if not latest.ok and not running:
         facts["error"] = f"{latest.error_type}: {latest.error}"
         facts |= _failure_facts(project, run_name(latest.run), known.graph.job_id(node))
     return facts

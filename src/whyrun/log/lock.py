@@ -32,7 +32,7 @@ from whyrun.log.journal import Clock, Journal, timestamp
 from whyrun.log.sync_mark import Synced
 
 if TYPE_CHECKING:
-    from whyrun.log.runs import WorkflowState
+    from whyrun.log.runs import RunRef, WorkflowState
 
 # `holder_and_state` takes the lock for a moment; a run that meets it tries again.
 _PATIENCE = 0.25
@@ -49,6 +49,13 @@ class Holder(msgspec.Struct, frozen=True, omit_defaults=True):
     synced: Synced | None = None
 
 
+class _First(msgspec.Struct):
+    """What is read of the first event of a run."""
+
+    ts: str
+
+
+_first = cache(lambda: msgspec.json.Decoder(_First))
 _holder = cache(lambda: msgspec.json.Decoder(Holder))
 _held: weakref.WeakSet[RunLock | StoreLock] = weakref.WeakSet()
 
@@ -278,14 +285,28 @@ def holder_and_state(path: str | os.PathLike[str]) -> tuple[bool, Holder | None]
 
 
 def running_run(state: WorkflowState) -> str | None:
-    """The run that holds the lock. If the holder has not named it yet, the latest run."""
+    """The run that is going on: the one that the holder of the lock names, or has begun and not named yet.
+
+    Readers list the runs first, then ask this, and then read the logs. A run that ends in between has its end in its
+    log, and a run that begins in between is not in the list. So no open step is taken for one of a killed run.
+    """
     held, holder = holder_and_state(state.lock_path)
     if not held:
         return None
     if holder is not None and holder.run is not None:
         return holder.run
-    runs = state.runs()
-    return runs[-1].name if runs else None
+    latest = state.runs()[-1:]
+    # A run that began before was killed. The holder repairs it, or holds the lock for something else, such as a prune.
+    return latest[0].name if latest and holder is not None and _began(latest[0]) >= holder.started else None
+
+
+def _began(run: RunRef) -> str:
+    """When a run began; empty if its log does not tell, which whoever reads the log reports."""
+    try:
+        with run.events_path.open("rb") as file:
+            return decoded(_first().decode, file.readline()).ts
+    except (FileNotFoundError, *UNREADABLE):
+        return ""
 
 
 def running_note(state: WorkflowState) -> str | None:
@@ -296,7 +317,7 @@ def running_note(state: WorkflowState) -> str | None:
     who = f" (pid {holder.pid})" if holder is not None else ""
     if holder is None or holder.run is None:
         return f"a run is about to start{who}"
-    return f"{holder.run} is running{who}; its open steps count as interrupted until it ends"
+    return f"{holder.run} is running{who}, so the answer changes until it ends"
 
 
 def _read(descriptor: int) -> Holder | None:

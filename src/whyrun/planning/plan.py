@@ -18,7 +18,7 @@ from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import Graph
 from whyrun.ids import IdPattern, any_index, output_of, parse_id
 from whyrun.planning.judge import EMPTY, Judge, Verdict
-from whyrun.planning.reasons import Reason, reason_json
+from whyrun.planning.reasons import MissingOutput, Reason, reason_json
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -52,6 +52,10 @@ class PlannedJob(msgspec.Struct, frozen=True):
     because: Mapping[str, Any] = msgspec.field(default_factory=dict)
     node: int = -1
     replaces: Mapping[str, str] = msgspec.field(default_factory=dict)  # adopted artifact → the run that adopted it
+
+    @property
+    def is_running(self) -> bool:
+        return any(isinstance(reason, MissingOutput) and reason.is_made_now for reason in self.reasons[:1])
 
     @property
     def headline(self) -> str | None:
@@ -298,8 +302,9 @@ def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
         if record is not None and record.latest.ok:
             continue
         statuses["succeeded"] -= 1
-        statuses["never_run" if record is None else "failed"] += 1
-        if record is not None:
+        running = snapshot.is_running(node)
+        statuses["never_run" if record is None else "running" if running else "failed"] += 1
+        if record is not None and not running:
             table, p = graph.table_at(node)
             failed.extend(table.artifact_id(a, p) for a in range(len(table.artifacts)))
     available = sum(len(column) - column.count(None) for columns in snapshot.shas for column in columns)

@@ -50,13 +50,9 @@ class PendingFanIns:
             graph = self.snapshot.dependency_graph
             pending = {at for group in groups for at in group.pending}
             nodes = {graph.node(at) for at in pending}
-            failed = {artifact_key(at) for at in pending if self.has_failed(graph.node(at))}
+            failed = {artifact_key(at) for at in pending if self.snapshot.has_failed(graph.node(at))}
             members = self._members[key] = PendingMembers(sorted(nodes), nodes, sorted(failed), failed)
         return members
-
-    def has_failed(self, node: int) -> bool:
-        record = self.snapshot.record(node)
-        return record is not None and not record.latest.ok
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -104,9 +100,14 @@ class ReasonBase(msgspec.Struct, frozen=True):
         return cls.if_none
 
     @property
+    def forbids_reuse(self) -> str | None:
+        """`no_reuse`, where that depends on the particulars."""
+        return self.no_reuse
+
+    @property
     def outdates_result(self) -> bool:
         """Whether the job needs another result, executed or reused, even if everything upstream comes out as before."""
-        return self.no_reuse is not None
+        return self.forbids_reuse is not None
 
     def producer(self, graph: Graph) -> int | None:
         """The job upstream that this reason leads to, if any."""

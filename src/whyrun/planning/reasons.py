@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, get_args
+from typing import Any, ClassVar, get_args
 
 import msgspec
 
@@ -42,6 +42,7 @@ _CHANGES = {
     "retyped": "it was made with another type, suffix or `append`",  # the reason does not say which of them
     "disowned": "its action does not find its part in it",
 }
+RUNNING = "running"
 
 
 class RetryPreviousFailure(ReasonBase, frozen=True):
@@ -58,7 +59,7 @@ class RetryPreviousFailure(ReasonBase, frozen=True):
 
     @classmethod
     def find(cls, case: Case) -> list[RetryPreviousFailure]:
-        if case.record is None or case.record.latest.ok:
+        if case.record is None or not case.snapshot.has_failed(case.node):
             return []
         latest = case.record.latest
         return [RetryPreviousFailure(run_name(latest.run), latest.number, latest.error_type, latest.error)]
@@ -72,16 +73,21 @@ class RetryPreviousFailure(ReasonBase, frozen=True):
 
 
 class MissingOutput(ReasonBase, frozen=True):
-    """A declared output or leaf is not available, or (without an artifact) the instance never succeeded."""
+    """A declared output or leaf is not available, or (without an artifact) the instance never succeeded.
+
+    While a step is executed, its outputs are missing because of that, and one without outputs has not succeeded yet.
+    """
 
     artifact: str | None = None
-    change: str | None = None  # deleted changed unpublished lost …; None: never made
+    change: str | None = None  # deleted changed unpublished lost running …; None: never made
     path: str | None = None
+    run: str | None = None  # the run that is executing the step now
+    attempt: int | None = None
 
     code = "MISSING_OUTPUT"
     when = (
-        "the job never succeeded, or a declared output or leaf is not available: never made, deleted, or changed "
-        "outside Whyrun, or its shared file is no longer valid JSON"
+        "the job never succeeded, or a declared output or leaf is not available: never made, being made now, deleted, "
+        "or changed outside Whyrun, or its shared file is no longer valid JSON"
     )
     if_none = "every declared output is available"
 
@@ -89,6 +95,10 @@ class MissingOutput(ReasonBase, frozen=True):
     def find(cls, case: Case) -> list[MissingOutput]:
         table, position, record = case.table, case.position, case.record
         shas = case.snapshot.shas[table.number]
+        if record is not None and case.snapshot.is_running(case.node):
+            run, number = run_name(record.latest.run), record.latest.number
+            ids: list[str | None] = [table.artifact_id(a, position) for a in range(len(table.artifacts))]
+            return [MissingOutput(id_, RUNNING, None, run, number) for id_ in ids or [None]]
         missing: list[MissingOutput] = []
         for a, spec in enumerate(table.artifacts):
             if shas[a][position] is not None:
@@ -112,8 +122,16 @@ class MissingOutput(ReasonBase, frozen=True):
         return missing
 
     @property
+    def forbids_reuse(self) -> str | None:
+        return "it is being executed now" if self.is_made_now else None
+
+    @property
     def outdates_result(self) -> bool:
-        return self.change == "retyped"
+        return self.change == "retyped" or self.is_made_now
+
+    @property
+    def is_made_now(self) -> bool:
+        return self.change == RUNNING
 
     @property
     def edited_path(self) -> str | None:
@@ -122,6 +140,9 @@ class MissingOutput(ReasonBase, frozen=True):
 
     def text(self, job: str) -> str:
         del job
+        if self.is_made_now:
+            now = f"{self.run} attempt {self.attempt} is executing it now"
+            return now if self.artifact is None else f"{self.artifact} ({now})"
         if self.artifact is None:
             return "it has not succeeded yet"
         if self.change is None:
@@ -145,7 +166,7 @@ class UpstreamFailed(ReasonBase, frozen=True):
         if not case.consumption.waits:
             return []
         graph, fan_ins = case.graph, case.fan_ins
-        failed = {artifact_key(at) for at in case.consumption.singles if fan_ins.has_failed(graph.node(at))}
+        failed = {artifact_key(at) for at in case.consumption.singles if case.snapshot.has_failed(graph.node(at))}
 
         def make(key: ArtifactKey) -> UpstreamFailed:
             table, position, artifact = key
@@ -229,6 +250,7 @@ class More(msgspec.Struct, frozen=True):
 
     code: str
     more: int
+    forbids_reuse: ClassVar[None] = None  # the particulars before it say whether they do
 
     def text(self, job: str) -> str:
         del job
@@ -256,7 +278,7 @@ def find_reasons(case: Case, most: int | None = LISTED) -> list[Reason]:
 
 def why_executed(reasons: Iterable[Reason]) -> str | None:
     """Why no earlier result may be taken, by the first reason that forbids it; None if all reasons allow it."""
-    return next((why for reason in reasons if (why := KIND_OF[reason.code].no_reuse) is not None), None)
+    return next((why for reason in reasons if (why := reason.forbids_reuse) is not None), None)
 
 
 def bounded(code: str, particulars: Particulars[FoundReason], most: int | None = LISTED) -> list[Reason]:

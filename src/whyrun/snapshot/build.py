@@ -183,11 +183,14 @@ def build_planning_snapshot(
     actions: Mapping[str, ActionFacts],
     memo: dict[str, str] | None = None,
     ask: Callable[[PlanningSnapshot], Mapping[str, str]] | None = None,
+    running: str | None = None,
 ) -> PlanningSnapshot:
     """Join the folded log and the observed world over the graph. Reads through its arguments only.
 
     `memo` remembers, by job, the digest of columns that were compared row by row and found equal. Columns with the
     same digest are not compared again. It saves time and changes no result.
+
+    `running`: the run that is going on, if the log has open steps of it.
 
     `ask` asks actions about published files that are as recorded (see `actions.output_hooks`); their answers count like
     observations.
@@ -202,7 +205,7 @@ def build_planning_snapshot(
         files = {**files, **observe.changed_sections(sites, expected)}
     lost = set(observe.lost_blobs(_blob_checks(graph, joined)))
     _remove_unavailable(graph, shas, files, lost)
-    snapshot = PlanningSnapshot(graph, records, actions, files, frozenset(lost), rows=rows, shas=shas)
+    snapshot = PlanningSnapshot(graph, records, actions, files, frozenset(lost), running, rows=rows, shas=shas)
     denied = ask(snapshot) if ask is not None else {}
     if denied:
         files = {**files, **denied}

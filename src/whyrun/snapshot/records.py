@@ -160,6 +160,7 @@ class Records(msgspec.Struct, gc=False):
     inputs_of: int = 0  # the last run that recorded what inputs it found
     run: int = 0  # the last run folded, and its last event: the log position
     seq: int = 0
+    open: frozenset[str] = frozenset()  # steps without an end in that run: it is going on, or it was killed
 
 
 def run_name(number: int) -> str:

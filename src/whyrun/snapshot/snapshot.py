@@ -117,6 +117,7 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     actions: Mapping[str, ActionFacts]  # by job name
     files: Mapping[str, str]  # observed: published site → "deleted" | "changed"
     lost: frozenset[str]  # observed: `Output.bytes_key` of bytes that are gone
+    running: str | None = None  # observed: the last run, if it is going on and has open steps
     suspects: Sequence[int] = ()
     consumed: Mapping[tuple[int, int], Consumed] = msgspec.field(default_factory=dict)
     rows: Sequence[Sequence[StepRecord | None]] = ()  # [table][row]: what the log says of it
@@ -142,6 +143,19 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
             return None
         table, position = self.dependency_graph.table_at(node)
         return self.rows[table.number][position]
+
+    @property
+    def running_steps(self) -> frozenset[str]:
+        """The steps that are being executed now. Their latest attempt is recorded as interrupted until it ends."""
+        return self.records.open if self.running is not None else frozenset()
+
+    def is_running(self, node: int) -> bool:
+        return self.running is not None and self.dependency_graph.job_id(node) in self.records.open
+
+    def has_failed(self, node: int) -> bool:
+        """Whether its latest attempt has ended without success."""
+        record = self.record(node)
+        return record is not None and not record.latest.ok and not self.is_running(node)
 
     def output(self, at: ArtifactAt) -> Output:
         """The record of an available artifact."""
@@ -178,8 +192,8 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
         return frozenset(
             table.artifact_id(a, p)
             for table in self.dependency_graph.tables
-            for p, job in enumerate(table.job_ids())
-            if (record := self.records.steps.get(job)) is not None and not record.latest.ok
+            for p in range(len(table))
+            if self.has_failed(table.base + p)
             for a in range(len(table.artifacts))
         )
 
@@ -193,6 +207,9 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
                     found[job] = ProducerAttemptRecord(job, "never_run")
                     continue
                 latest = record.latest
+                if job in self.running_steps:
+                    found[job] = ProducerAttemptRecord(job, "running", run_name(latest.run), latest.number)
+                    continue
                 failed = (latest.error_type, latest.error) if not latest.ok else (None, None)
                 status: JobStatus = "succeeded" if latest.ok else "failed"
                 found[job] = ProducerAttemptRecord(job, status, run_name(latest.run), latest.number, *failed)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
 
 from msgspec import UNSET
@@ -97,7 +97,8 @@ def _artifact(
     latest = record.latest
     run = run_name(latest.run)
     if not latest.ok:
-        return CurrentArtifact(id_, "failed", type_, job, job_state, run, path=path)
+        state: ArtifactState = "running" if job in snapshot.running_steps else "failed"
+        return CurrentArtifact(id_, state, type_, job, job_state, run, path=path)
     output: Output | None = next((o for o in latest.outputs if o.id == id_), None)
     if output is None:
         return CurrentArtifact(id_, "missing", type_, job, job_state, path=path)
@@ -113,15 +114,6 @@ def _artifact(
     elif change == "deleted" and output.path != path:
         change = "unpublished"
     return CurrentArtifact(id_, "missing", type_, job, job_state, run, output.sha256, output.size, path, change, origin)
-
-
-def while_running(artifacts: Iterable[CurrentArtifact], run: str, steps: Container[str]) -> Iterator[CurrentArtifact]:
-    """The same artifacts during a run: those of its open steps are running, not failed."""
-    for artifact in artifacts:
-        if artifact.state == "failed" and artifact.job in steps:
-            yield replace(artifact, state="running", run=run)
-        else:
-            yield artifact
 
 
 def count_leftover_files(records: Records, graph: Graph, exists: Callable[[str], bool]) -> int:

@@ -59,6 +59,7 @@ class Unfinished(msgspec.Struct, frozen=True):
     state: str
     open_steps: tuple[str, ...]
     holder: Holder | None
+    mode: str = "run"
 
     def to_json(self) -> dict[str, Any]:
         by = None
@@ -68,9 +69,9 @@ class Unfinished(msgspec.Struct, frozen=True):
 
 
 def list_runs(state: WorkflowState) -> list[RunSummary]:
-    running = running_run(state)
+    runs, running = state.runs(), running_run(state)
     summaries = []
-    for run in state.runs():
+    for run in runs:
         try:
             summaries.append(summarize_run(run, running == run.name))
         except StateError as refused:
@@ -112,17 +113,19 @@ def unfinished_run(state: WorkflowState) -> Unfinished | None:
     runs = state.runs()
     if not runs:
         return None
+    name = runs[-1].name
+    is_running = running_run(state) == name  # asked before the log is read
     has_status = (runs[-1].path / STATUS_FILE).exists()  # checked before the log is read: `status.json` is written last
     outcome, _, _ = _fold(runs[-1])
     if outcome.end is not None:
         return None
-    name = runs[-1].name
+    assert outcome.start is not None
     lost = lost_end(ended=False, has_status=has_status, is_last=True)
     if lost is not None:
         raise error("LOG_DAMAGED", lost.what, file=str(runs[-1].events_path), hint=lost.hint)
-    is_running = running_run(state) == name
     holder = holder_and_state(state.lock_path)[1] if is_running else None
-    return Unfinished(name, "running" if is_running else "interrupted", tuple(outcome.open_steps), holder)
+    now = "running" if is_running else "interrupted"
+    return Unfinished(name, now, tuple(outcome.open_steps), holder, outcome.start.mode)
 
 
 def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:

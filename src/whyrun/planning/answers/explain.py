@@ -76,11 +76,14 @@ def _reason_lines(shown_jobs: Listed, context: CommandContext) -> Iterator[str]:
 def headline(plan: Plan, estimate: float | None = None) -> str:
     """One line that counts every job once."""
     totals = plan.totals
-    after = f"after {plan.log_position['run']}" if plan.log_position else "before its first run"
+    running = sum(job.is_running for job in plan.jobs)
+    when = "during" if running else "after"
+    after = f"{when} {plan.log_position['run']}" if plan.log_position else "before its first run"
     parts: list[str] = []
     idle = not (totals["planned"] or totals["reused"] or totals["deferred"])
     if totals["planned"]:
-        parts.append(f"{totals['planned']} of {_jobs(totals['jobs'])} to run")
+        now = f", {running} running" if running else ""
+        parts.append(f"{totals['planned']} of {_jobs(totals['jobs'])} to run{now}")
     elif idle:
         parts += ["nothing to do", f"{totals['clean']} of {_jobs(totals['jobs'])} up to date"]
     else:

@@ -111,6 +111,7 @@ def _history_lines(case: Case) -> Iterator[TraceLine]:
     latest, success = case.record.latest, case.record.last_success()
     how = latest.origin or "executed"
     end = f"succeeded ({how})" if latest.ok else f"{latest.status or 'FAILED'}: {latest.error_type}: {latest.error}"
+    end = "running" if case.snapshot.is_running(case.node) else end
     yield TraceLine(HISTORY, "latest attempt", printable(f"{_attempt(latest.run, latest.number)}: {end}"))
     if success is None:
         yield TraceLine(HISTORY, "last success", "none")
@@ -150,7 +151,7 @@ def _output_lines(case: Case) -> Iterator[TraceLine]:
     """Outputs that the latest attempt recorded and that are no longer so on disk or in the store."""
     latest = case.record.latest if case.record is not None else None
     if latest is None or not latest.ok:
-        why = "it never ran" if latest is None else "its latest attempt did not succeed"
+        why = _without_success(case)
         yield TraceLine(OBSERVING, "outputs", f"not looked for: {why}")
         return
     files, lost, differs = case.snapshot.files, case.snapshot.lost, False
@@ -170,6 +171,12 @@ def _output_lines(case: Case) -> Iterator[TraceLine]:
         )
 
 
+def _without_success(case: Case) -> str:
+    if case.record is None:
+        return "it never ran"
+    return "it is running" if case.snapshot.is_running(case.node) else "its latest attempt did not succeed"
+
+
 def _suspect_line(case: Case, check: SuspectCheck, consumed: Consumed | None) -> TraceLine:
     causes = list(_suspect_causes(case, check, consumed))
     if check.is_suspect:
@@ -183,7 +190,7 @@ def _suspect_causes(case: Case, check: SuspectCheck, consumed: Consumed | None) 
     if check.has_condition:
         yield "it has a condition"
     if check.recorded is None:
-        yield "it never ran" if case.record is None else "its latest attempt did not succeed"
+        yield _without_success(case)
     for name in (name for name, now in check.tokens.items() if now is None):
         yield f"`{name}` is not known from the log alone"
     for artifact in check.missing if check.recorded is not None else ():

@@ -157,7 +157,10 @@ class RunFold:
             self.check_ids(seq, "Artifact", event.artifact)
 
     def finish(self) -> None:
-        """The end of the run's file. Steps that are still open count as interrupted, whether repaired or not."""
+        """The end of the run's file. Steps that are still open are recorded as interrupted, whether repaired or not.
+
+        Whether the run is going on, so that they are running, is not in the log: see `PlanningSnapshot.running`.
+        """
         if not self.mode:
             raise self.incomplete(1, "the log has no `run_start`")
         if self.open and self.complete:
@@ -166,6 +169,7 @@ class RunFold:
         for step, (attempt, _) in self.open.items():
             self.fail(step, attempt, "INTERRUPTED", INTERRUPTED_TYPE, INTERRUPTED_ERROR)
         self.records.run, self.records.seq = self.run, self.seq
+        self.records.open = frozenset(self.open) if self.mode != "compare" else frozenset()
         if self.mode != "compare":
             self.records.inputs_of = self.run
 

@@ -27,6 +27,7 @@ from whyrun.errors import StateError, error
 from whyrun.log.decoding import decoded, read_long_list
 from whyrun.log.events import UNREADABLE, check_ids, damaged_line, id_problem
 from whyrun.log.lean_events import line_marks, read_lines, scan
+from whyrun.log.lock import running_run
 from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.snapshot.history.fold import RunFold
@@ -140,6 +141,7 @@ class History:
         tombstones = [stone for stone in (*stones, *self._without) if last is None or stone.number <= last]
         self.tombstones = sorted(tombstones, key=lambda stone: stone.number)
         self._by_number = {run.number: run for run in self.runs}
+        self._running = running_run(self.state)  # asked after the runs are listed, and before they are read
 
     @property
     def records(self) -> Records:
@@ -152,6 +154,11 @@ class History:
                 self._list_runs()  # a run was pruned between the listing and the reading
                 self._records = self._fold()
         return self._records
+
+    @property
+    def running(self) -> str | None:
+        """The run that was going on when it was read, if its steps count here."""
+        return self._running if self.records.open and self._running == run_name(self.records.run) else None
 
     @property
     def last_pruned(self) -> int:

@@ -52,6 +52,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             },
             "files": dict(snapshot.files),
             "lost": sorted(snapshot.lost),
+            **({"running": snapshot.running} if snapshot.running is not None else {}),
             **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
             **({"asked": graph.asked} if graph.asked else {}),
             **({"connected": graph.connected} if graph.connected else {}),
@@ -107,7 +108,8 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         )
         for name, a in data["actions"].items()
     }
-    snapshot = build_planning_snapshot(graph, log, _Recorded(data["files"], frozenset(data["lost"])), actions)
+    observed = _Recorded(data["files"], frozenset(data["lost"]))
+    snapshot = build_planning_snapshot(graph, log, observed, actions, running=data.get("running"))
     return snapshot.with_shared(msgspec.convert(data.get("shared", {}), dict[str, SharedResult]))
 
 
