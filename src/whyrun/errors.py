@@ -234,6 +234,24 @@ def error(code: str, message: str, *, hint: str | None = None, file: str | None 
     return branch([diagnostic])
 
 
+def exit_of(problem: BaseException) -> Exit:
+    """The exit status of a command that ends with this exception."""
+    if isinstance(problem, WhyrunError):
+        return problem.exit
+    return Exit.INTERRUPTED if isinstance(problem, KeyboardInterrupt) else Exit.STATE
+
+
+def in_short(problem: BaseException) -> str:
+    """The exception in one line for the log of a run, without paths of this machine."""
+    if isinstance(problem, WhyrunError):
+        first = problem.diagnostics[0]
+        return f"{first.code}: {first.message}"
+    if isinstance(problem, OSError):
+        where = f" (`{problem.filename.rpartition('/')[2]}`)" if isinstance(problem.filename, str) else ""
+        return f"DISK_FAILED: {problem.strerror or problem}{where}"
+    return type(problem).__name__
+
+
 def check_type(name: str, value: Any, kinds: type | tuple[type, ...], words: str) -> None:
     """Raises an error for an argument of a wrong type, before it reaches the log. `words` say what it takes.
 

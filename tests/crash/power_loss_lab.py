@@ -187,7 +187,7 @@ class CutLab(FaultLab):
         self.check_lock(cut)
         opened, heard = self.opened(), Heard()
         with RunLock.of(opened.state, utc_now) as lock:
-            report = repair_killed_run(opened, lock, heard, utc_now)
+            report = repair_killed_run(opened, lock, heard.note, utc_now)
         assert (report is not None) == any("its log was repaired" in note for note in heard.notes)
         self.check_logs(cut)
         self.check_bytes(opened)

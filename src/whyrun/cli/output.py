@@ -67,6 +67,17 @@ def note_running(project: Project) -> None:
         print_note(note)
 
 
+def complete_last_run(project: Project) -> None:
+    """Complete the evidence of a killed run before it is shown. Nearly always there is nothing to do."""
+    from whyrun.log.journal import STATUS_FILE
+
+    runs = project.state.runs()
+    if runs and not (runs[-1].path / STATUS_FILE).exists():
+        from whyrun.execution.run import session
+
+        session.complete_last_run(project, print_note)
+
+
 def note_lost_runs(project: Project, note: Callable[[str], None]) -> None:
     """Tell which runs are missing or in another folder, before an answer that does not take them into account."""
     from whyrun.log.runs import LAST_NOT_THERE, state_left_behind

@@ -91,7 +91,7 @@ class ArtifactLinks:
             self._process.stdin.close()
 
     def finish(self) -> None:
-        """Return when all links are made."""
+        """Return when all links are made. Calling it again is harmless."""
         if self._process is not None and not self.lost:
             assert self._process.stdin is not None
             os.set_blocking(self._process.stdin.fileno(), True)
@@ -101,6 +101,7 @@ class ArtifactLinks:
             assert self._process.stdin is not None
             self.lost = self._process.wait() != 0
             self._process.stdin.close()
+        self._process = None
         if self.lost:
             seen = SeenEvents()
             for event in read_events(self.directory.events):

@@ -219,7 +219,8 @@ class RunComplete(Event, tag="run_complete"):
     state: Literal["succeeded", "failed", "interrupted"]
     counts: dict[str, int]
     duration: float
-    error: str | None = None  # of the run itself: its backend could not be prepared, and no step started
+    error: str | None = None  # of the run itself: its backend could not be prepared, or Whyrun could not go on
+    exit_code: int | None = None  # of the command, where it does not follow from `state`: Whyrun could not go on
 
 
 # What a decoder may raise for bytes that are no record. (For RecursionError see `decoding.decoded`.)

@@ -124,12 +124,13 @@ _EXIT = {"succeeded": Exit.OK, "failed": Exit.FAILED, "interrupted": Exit.INTERR
 def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]:
     """The status of one run. A log without `run_complete` belongs to an interrupted run."""
     state = outcome.end.state if outcome.end is not None else "interrupted"
+    exit_code = outcome.end.exit_code if outcome.end is not None else None
     counts = outcome.counts()
     still_open = len(outcome.open_steps)  # none after a repair
     return {
         "ok": state == "succeeded",
         "state": state,
-        "exit_code": int(_EXIT[state]),
+        "exit_code": int(_EXIT[state]) if exit_code is None else exit_code,
         # Runs without a plan (adopt, compare) have as many steps as their events name.
         "steps_total": outcome.planned if outcome.planned is not None else len(outcome.steps),
         "steps_completed": counts["completed"],

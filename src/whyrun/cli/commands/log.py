@@ -10,7 +10,7 @@ import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
 from whyrun.cli.options import names_and_project
-from whyrun.cli.output import failure_lines, local_time, print_lines, value_text
+from whyrun.cli.output import complete_last_run, failure_lines, local_time, print_lines, value_text
 from whyrun.facts.show import step_logs
 from whyrun.facts.subjects import is_run_name
 
@@ -54,6 +54,7 @@ def command(
     """
     from whyrun.log.runs import log_without_start
 
+    complete_last_run(project)
     run = _chosen_run(project, names)
     wanted = _filter(project, job, status, event)
     number = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.options import project_options
-from whyrun.cli.output import columns, duration_text, local_time, page, print_json, print_lines
+from whyrun.cli.output import columns, complete_last_run, duration_text, local_time, page, print_json, print_lines
 from whyrun.errors import error
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ def command(project: Project, show_all: bool, as_json: bool) -> None:
     """
     from whyrun.evidence.queries.run_list import list_runs
 
+    complete_last_run(project)
     runs, pruned = list_runs(project.state), project.state.tombstones()
     if as_json:
         body: dict[str, Any] = {"workflow": project.workflow.name, "runs": [run.to_json() for run in runs]}

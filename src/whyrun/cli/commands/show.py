@@ -11,6 +11,7 @@ from whyrun.cli.options import project_options
 from whyrun.cli.output import (
     bytes_text,
     columns,
+    complete_last_run,
     duration_text,
     local_time,
     page,
@@ -161,6 +162,7 @@ def command(project: Project, id_: str, composition: bool, as_json: bool) -> Non
     from whyrun.facts.subjects import is_run_name
     from whyrun.log.runs import run_in_short
 
+    complete_last_run(project)
     if composition:
         show_composition(project, id_, as_json=as_json)
         return

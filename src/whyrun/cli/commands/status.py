@@ -9,7 +9,16 @@ import click
 from msgspec import UNSET
 
 from whyrun.cli.options import names_and_project
-from whyrun.cli.output import bytes_text, columns, local_time, page, print_json, print_lines, value_text
+from whyrun.cli.output import (
+    bytes_text,
+    columns,
+    complete_last_run,
+    local_time,
+    page,
+    print_json,
+    print_lines,
+    value_text,
+)
 from whyrun.console.lines import count
 from whyrun.facts.subjects import is_id
 
@@ -36,6 +45,8 @@ def command(project: Project, names: tuple[str, ...], show_all: bool, as_json: b
     """
     from whyrun.facts.status import current_status
 
+    project.graph  # noqa: B018  # problems of the workflow are reported first
+    complete_last_run(project)
     status = current_status(project, names)
     if as_json:
         print_json(status.to_json())

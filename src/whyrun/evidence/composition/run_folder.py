@@ -37,12 +37,16 @@ MANIFEST_FILE = "manifest.yaml"
 MARK = b'{"composition":'  # the manifest of such a run starts with it: keys are sorted
 
 
-def finish_run(directory: RunDirectory, store: Store, seen: SeenEvents | None = None) -> dict[str, Any]:
+def finish_run(
+    directory: RunDirectory, store: Store, seen: SeenEvents | None = None, *, has_files: bool = False
+) -> dict[str, Any]:
     """Complete a run folder from its events and return its status; for a repair the same as for the run itself.
 
-    `seen`: the events, folded while they were written. Without it they are read.
+    `seen`: the events, folded while they were written. Without it they are read. `has_files`: `complete_files` was
+    called, and no artifact has become available since.
     """
-    seen = directory.complete_files(store, seen)
+    if seen is None or not has_files:
+        seen = directory.complete_files(store, seen)
     complete_composition(directory.path, store)
     return directory.write_status(seen.outcome)
 

@@ -83,7 +83,7 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
         ("interrupted",),
         {"cut_bytes": "where the kill cut the log is random", "cut_sha256": "where the kill cut the log is random"},
     ),
-    ev.RunComplete: Declared((), ("state", "counts", "error")),
+    ev.RunComplete: Declared((), ("state", "counts", "error", "exit_code")),
 }
 
 _SETS = frozenset({(ev.StepBlocked, "because"), (ev.LogRepaired, "interrupted")})  # their order has no meaning

@@ -21,7 +21,7 @@ from whyrun import __version__
 from whyrun.artifacts.hashing import TREE_START, bytes_sha256, canonical_json, decode_tree
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus
-from whyrun.errors import WhyrunError, error
+from whyrun.errors import WhyrunError, error, exit_of, in_short
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.adopt.adoptable import (
@@ -272,7 +272,7 @@ class _AdoptionRun:
         except BaseException as original:
             # A second error while the evidence is completed must not hide the first.
             try:
-                self._finish(run, recorder, directory, "failed", started)
+                self._finish(run, recorder, directory, "failed", started, original)
             except (OSError, WhyrunError) as second:
                 original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
             raise
@@ -334,12 +334,23 @@ class _AdoptionRun:
                 publisher.publish(path, output.sha256, output.type)
 
     def _finish(
-        self, run: RunRef, recorder: Recorder, directory: RunDirectory, state: AdoptionState, started: float
+        self,
+        run: RunRef,
+        recorder: Recorder,
+        directory: RunDirectory,
+        state: AdoptionState,
+        started: float,
+        problem: BaseException | None = None,
     ) -> None:
         recorder.flush()
-        outcome = fold_outcome(run.events())
-        duration = round(time.monotonic() - started, 6)
-        recorder.event(ev.RunComplete(state=state, counts=outcome.counts(), duration=duration))
+        end = ev.RunComplete(
+            state=state,
+            counts=fold_outcome(run.events()).counts(),
+            duration=round(time.monotonic() - started, 6),
+            error=in_short(problem) if problem is not None else None,
+            exit_code=int(exit_of(problem)) if problem is not None else None,
+        )
+        recorder.event(end)
         recorder.close()
         finish_run(directory, self.project.store)
 

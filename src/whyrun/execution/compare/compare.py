@@ -327,7 +327,7 @@ def compare_workflow(
         OnFinish(project.config.on_finish, project.folder, reporter) as on_finish,
         RunLock.of(project.state, clock) as lock,
     ):
-        repair_killed_run(project, lock, reporter, clock)
+        repair_killed_run(project, lock, reporter.note, clock)
         snapshot = project.snapshot()
         records, subjects = subjects_of(project, snapshot, compare.ids, compare.against)
         if on_subjects is not None:

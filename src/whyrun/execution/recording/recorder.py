@@ -252,13 +252,17 @@ class Recorder:
         self.journal.is_synced(ended.seq)
         self.reporter.tell(ended.lines)
 
-    def close(self) -> None:
+    def settle(self) -> None:
+        """Everything recorded so far is on disk, with all links."""
         try:
             self.sync()
         except BaseException:
             self._links.abandon()
             raise
         self._links.finish()
+
+    def close(self) -> None:
+        self.settle()
         self._log.close()
         self._debug.close()
         self.journal.close()

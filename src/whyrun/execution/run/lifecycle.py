@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from whyrun import __version__, disk
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
-from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus, runtime_text, task_text
 from whyrun.disk import Area
-from whyrun.errors import WhyrunError, error
+from whyrun.errors import WhyrunError, error, exit_of, in_short
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.backends.base import Backend, HostServices, PrepareFailed, Session
@@ -168,6 +167,7 @@ class FinishedRun:
 def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
     """Create the run folder, execute the steps, and complete the evidence even if something goes wrong."""
     started = time.monotonic()
+    state: RunState
     project, backend = environment.project, environment.backend
     store, workflow = project.store, project.graph.workflow
     if not store.root.is_dir():  # a first comparison has stored nothing yet
@@ -192,20 +192,27 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
                         environment.reporter.note(uncounted)
         finally:
             backend.close()
+        # Before the end is recorded, so that the log says so if the folder cannot be completed.
+        recorder.settle()
+        recorder.directory.complete_files(store, recorder.seen)
     except BaseException as original:
         # An error of Whyrun or of the machine, such as a full disk. Complete the evidence as far as possible; a second
-        # error must not hide the first.
+        # error must not hide the first. What cannot be completed now is completed like the folder of a killed run.
         try:
-            _finish(recorder, store, "failed", started, _counts_of_broken(run, recorder))
+            state = "interrupted" if isinstance(original, KeyboardInterrupt) else "failed"
+            counts, code = _counts_of_broken(run, recorder), int(exit_of(original))
+            _record_end(recorder, state, started, counts, in_short(original), code if state == "failed" else None)
+            finish_run(recorder.directory, store, recorder.seen)
             environment.on_finish.completed(run.path, workflow.name)
         except (OSError, WhyrunError) as second:
             original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
         _raise_if_removed(run, original)
         raise
     went_wrong = unready is not None or runner.counts.went_wrong
-    state: RunState = "interrupted" if runner.interrupts else "failed" if went_wrong else "succeeded"
+    state = "interrupted" if runner.interrupts else "failed" if went_wrong else "succeeded"
     try:
-        _finish(recorder, store, state, started, runner.counts.by_outcome(), unready)
+        _record_end(recorder, state, started, runner.counts.by_outcome(), unready)
+        finish_run(recorder.directory, store, recorder.seen, has_files=True)
     except FileNotFoundError as original:
         _raise_if_removed(run, original)
         raise
@@ -277,19 +284,19 @@ def _prepare(backend: Backend, runner: Runner, recorder: Recorder) -> str | None
     return None
 
 
-def _finish(
+def _record_end(
     recorder: Recorder,
-    store: Store,
     state: RunState,
     started: float,
     counts: dict[str, int],
-    error: str | None = None,
+    error: str | None,
+    exit_code: int | None = None,
 ) -> None:
-    """Record the last event and complete the run folder; also after an error of Whyrun itself."""
+    """Record the last event; also after an error of Whyrun itself."""
     duration = round(time.monotonic() - started, 6)
-    recorder.event(ev.RunComplete(state=state, counts=counts, duration=duration, error=error))
+    end = ev.RunComplete(state=state, counts=counts, duration=duration, error=error, exit_code=exit_code)
+    recorder.event(end)
     recorder.close()
-    finish_run(recorder.directory, store, recorder.seen)
 
 
 def _counts_of_broken(run: RunRef, recorder: Recorder) -> dict[str, int]:

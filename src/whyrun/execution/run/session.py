@@ -15,7 +15,7 @@ from whyrun.artifacts.durable import remove_half_written
 from whyrun.artifacts.store import Store
 from whyrun.console.files import input_size
 from whyrun.console.lines import TaskStatus, count, seconds
-from whyrun.errors import error
+from whyrun.errors import WhyrunError, error, in_short
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.backends.registry import backend_for
 from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
@@ -41,8 +41,8 @@ from whyrun.execution.run.shared_results import RunSharing
 from whyrun.execution.run.termination import Interrupts
 from whyrun.graph.tables import InputAt
 from whyrun.log import events as ev
-from whyrun.log.journal import utc_now
-from whyrun.log.lock import RunLock
+from whyrun.log.journal import STATUS_FILE, utc_now
+from whyrun.log.lock import RunLock, running_run
 from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
 from whyrun.log.tombstones import remove_pruned_folders
@@ -132,7 +132,7 @@ def run_workflow(
         _shared_store(project, reporter) as sharing,
         RunLock.of(project.state, clock) as lock,
     ):
-        report = repair_killed_run(project, lock, reporter, clock)
+        report = repair_killed_run(project, lock, reporter.note, clock)
         snapshot = project.snapshot()
         if sharing is None:
             plan = compute_execution_plan(snapshot, plan_options)
@@ -173,20 +173,46 @@ def _shared_store(project: Project, reporter: Reporter) -> Iterator[Sharing | No
         sharing.close()
 
 
-def repair_killed_run(project: Project, lock: RunLock, reporter: Reporter, clock: Clock) -> RepairReport | None:
+def repair_killed_run(
+    project: Project, lock: RunLock, note: Callable[[str], None], clock: Clock
+) -> RepairReport | None:
     """The first thing under the lock: repair what a killed run left, and report it."""
     store = project.store
     report = repair(project.state, lock, clock, lambda run: complete_killed_run(run, store, project.state.scratch))
     if report is not None:
-        reporter.note(
+        note(
             f"{report.run} was cut short; its log was repaired "
             f"({count(len(report.interrupted), 'open step')} counted as interrupted)"
         )
     removed = remove_pruned_folders(project.state)
     if removed:
-        reporter.note(f"{count(removed, 'folder')} of pruned runs removed, which a killed prune had left")
+        note(f"{count(removed, 'folder')} of pruned runs removed, which a killed prune had left")
     _remove_leftovers(project.state, store, clock)
     return report
+
+
+def complete_last_run(project: Project, note: Callable[[str], None], clock: Clock = utc_now) -> None:
+    """Repair a killed run for a command that shows runs, so that its evidence is there without another run.
+
+    Where that is impossible, tell what is missing. Plans need no repair: they are the same before and after it.
+    """
+    runs = project.state.runs()
+    if not runs or (runs[-1].path / STATUS_FILE).exists() or running_run(project.state) == runs[-1].name:
+        return
+    try:
+        with RunLock.of(project.state, clock) as lock:
+            repair_killed_run(project, lock, note, clock)
+        return
+    except WhyrunError as refused:
+        if refused.diagnostics[0].code == "LOCKED":
+            return  # whoever has the lock runs the workflow, which begins with the repair, or ends soon
+        why = in_short(refused)
+    except OSError as problem:
+        why = in_short(problem)
+    note(
+        f"{runs[-1].name} was cut short, and its folder cannot be completed now (`status.json`, `artifacts/`): {why}. "
+        "Mend that, then repeat the command; the next run completes it, too"
+    )
 
 
 def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
