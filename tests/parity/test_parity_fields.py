@@ -118,7 +118,7 @@ SAMPLES: list[ev.AnyEvent] = [
                   more=1, adopted=False),
     ev.StatusContractViolation(**_HEAD, step_id="Job:A", reason="gone", last_stderr="oh"),
     ev.LogRepaired(**_HEAD, cut_bytes=1, cut_sha256="ab", interrupted=["Job:A"]),
-    ev.RunComplete(**_HEAD, state="failed", counts={"failed": 1}, duration=1.0, error="e"),
+    ev.RunComplete(**_HEAD, state="failed", counts={"failed": 1}, duration=1.0, error="e", exit_code=3),
 ]  # fmt: skip
 FIELDS = [(sample, name) for sample in SAMPLES for name in type(sample).__struct_fields__]
 
