@@ -9,6 +9,7 @@ with the source.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -163,6 +164,17 @@ def append_line(area: Area, path: Name, text: str) -> None:
         write(area, descriptor, f"{text}\n".encode(errors="backslashreplace"))
     finally:
         os.close(descriptor)
+
+
+def memory_file(name: str) -> int:
+    """A descriptor of a new file that is in memory alone. `name` is for people who look at the process."""
+    try:
+        return os.memfd_create(name)
+    except OSError as problem:
+        if problem.errno != errno.ENOSYS:
+            raise
+    # In a sandbox, where such a file would count against no limit. This folder is in memory, too, and limited.
+    return os.open("/dev/shm", os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
 
 
 # --- names -------------------------------------------------------------------------------------------------------

@@ -13,31 +13,38 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.errors import Diagnostic
-from whyrun.execution.backends.sandbox.backend import MemoryWatch, find_tools
+from whyrun.execution.backends.sandbox.backend import find_tools
 from whyrun.execution.backends.sandbox.bubblewrap import Limits, Mount, SandboxSpec, Visible
 from whyrun.execution.backends.sandbox.launcher import ForkServer, hand_over, real_user
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs
+from whyrun.execution.backends.sandbox.watch import Measured, Watch
 
 WAIT = 60.0
 
 
 class Driver:
-    def __init__(self, folder: str) -> None:
-        """`folder`: the one that sandboxes may write to."""
+    def __init__(self, folder: str, *pythons: str) -> None:
+        """`folder`: the one that sandboxes may write to; `pythons`: interpreters that they see besides this one."""
         tools = find_tools()
         assert not isinstance(tools, Diagnostic), tools
-        self._machine = Machine(programs() + interpreter_view())
+        shown = programs() + interpreter_view()
+        for python in pythons:
+            shown += interpreter_view(python)
+        self._machine = Machine(shown)
         self._own = Visible(writable=(Mount(folder, "/whyrun/out"),))
+        self._folder = Path(folder)
         hand_over(folder, real_user(0))
         self.fork_server = ForkServer(self._machine.for_fork_server() + self._own, tools, real_user(0))
-        self._watch = MemoryWatch()
+        self._watch = Watch()
         self._waiting: dict[str, Any] = {}
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         network = asked.get("network", False)
         visible = self._machine.for_sandbox(network) + self._own.as_mounted()
         spec = SandboxSpec(visible, network, (("PATH", "/usr/bin:/bin"), ("LANG", "C.UTF-8")), "/whyrun/out")
-        limits = Limits(asked.get("memory", 1 << 30), asked.get("processes", 64), 8 << 20)
+        limits = Limits(
+            asked.get("memory", 1 << 30), asked.get("processes", 64), asked.get("disk", 1 << 30), temporary=8 << 20
+        )
         with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr, open(os.devnull, "rb") as stdin:
             process = self.fork_server.start(
                 spec,
@@ -53,9 +60,9 @@ class Driver:
                 if asked.get("look"):  # at what runs until it is ended
                     real = Path(f"/proc/{started.worker}/status").read_text()
                     process.signal(signal.SIGKILL)
-                self._watch.watch(
-                    process, (started.first, started.worker), limits.memory, lambda: process.signal(signal.SIGKILL)
-                )
+                processes = (started.first, started.worker)
+                measured = Measured(processes, self._folder, limits, lambda what: process.signal(signal.SIGKILL))
+                self._watch.add(process, measured)
                 if "end_when" in asked:
                     until_file(Path(asked["end_when"]))
                     process.signal(signal.SIGKILL)
@@ -78,7 +85,8 @@ def plant_key() -> None:
     libc = ctypes.CDLL(None)
     if os.uname().machine == "x86_64":
         libc.syscall(250, 1, None)
-        libc.syscall(248, b"user", b"whyrun-planted", b"secret", 6, -3)
+        for keyring in (-3, -4):  # of the session, and of the user in all sessions
+            libc.syscall(248, b"user", b"whyrun-planted", b"secret", 6, keyring)
 
 
 def until_file(path: Path) -> None:
@@ -90,13 +98,13 @@ def until_file(path: Path) -> None:
     raise TimeoutError(path)
 
 
-def main(folder: str) -> None:
+def main(folder: str, *pythons: str) -> None:
     plant_key()
-    driver = Driver(folder)
+    driver = Driver(folder, *pythons)
     for line in sys.stdin:
         print(json.dumps(driver.answer(json.loads(line))), flush=True)
     driver.fork_server.close()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(*sys.argv[1:])

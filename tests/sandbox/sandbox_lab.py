@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whyrun.execution.files.tree_removal import remove
+
 ORDINARY = 54321  # a number that nobody has
 DRIVER = Path(__file__).parent / "sandbox_driver.py"
 PLANTED = "planted-in-the-environment-of-the-host"
@@ -77,11 +79,11 @@ class Outcome:
 
 
 class SandboxLab:
-    def __init__(self, who: str, folder: Path) -> None:
+    def __init__(self, who: str, folder: Path, *pythons: str) -> None:
         self.who = who
         self.folder = give(folder, who)
         self._driver = subprocess.Popen(
-            command_for(who, [sys.executable, str(DRIVER), str(folder)]),
+            command_for(who, [sys.executable, str(DRIVER), str(folder), *pythons]),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env={**os.environ, "PLANTED": PLANTED},
@@ -114,6 +116,11 @@ class SandboxLab:
 
     def python(self, script: str, **options: Any) -> Outcome:
         return self.run(sys.executable, "-I", "-c", script, **options)
+
+    def clear(self) -> None:
+        """Remove what commands wrote."""
+        for entry in self.folder.iterdir():
+            remove(str(entry))
 
     def close(self) -> None:
         assert self._driver.stdin is not None

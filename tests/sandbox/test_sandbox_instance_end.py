@@ -50,7 +50,8 @@ def said_by_keeper(*words: Message, number: int = 0) -> SandboxProcess:
 def test_a_keeper_that_fails_after_the_birth_is_an_end_too(tmp_path: Path) -> None:
     nobody = 1 << 22  # a number that no process has
     fork_server: Any = SpeakingForkServer(Started(nobody, nobody), StartFailed("OSError: no more of it"))
-    place = SandboxInstance(tmp_path / "site", "/whyrun", fork_server, SandboxSpec(Visible()), Limits(1 << 30, 8), None)
+    limits = Limits(1 << 30, 8, 1 << 30)
+    place = SandboxInstance(tmp_path / "site", "/whyrun", fork_server, SandboxSpec(Visible()), limits, None)
     heard: queue.SimpleQueue[Received] = queue.SimpleQueue()
     place.listen(heard.put)
     assert heard.get(timeout=300) == Ended("the sandbox was lost: OSError: no more of it")

@@ -89,6 +89,8 @@ def test_what_a_sandbox_withheld_is_told_to_people_and_stands_in_no_event(sandbo
          "its sandbox may use half of the machine's memory (set `sandbox: {memory: …}` to change this)"),
         ("sandbox", SandboxDecl(), ("BlockingIOError", "[Errno 11] Resource temporarily unavailable"),
          "its sandbox may have only so many processes and threads at a time (`sandbox: {processes: …}`)"),
+        ("sandbox", SandboxDecl(), ("OSError", "[Errno 28] No space left on device: '/tmp/x'"),
+         "`/tmp` and `/dev/shm` in its sandbox hold 64 MB each, in memory; `$TMPDIR` is on the disk"),
     ],
 )  # fmt: skip
 def test_the_note_is_about_what_this_sandbox_withholds(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.execution.backends.sandbox.backend import explain, find_tools, used_memory
+from whyrun.execution.backends.sandbox.backend import explain, find_tools
 from whyrun.execution.backends.sandbox.bubblewrap import (
     Limits,
     Link,
@@ -22,6 +22,7 @@ from whyrun.execution.backends.sandbox.bubblewrap import (
 )
 from whyrun.execution.backends.sandbox.launcher import FIRST_USER, user_number
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs, search_path
+from whyrun.execution.backends.sandbox.watch import used_memory
 
 TOOLS = Tools("/usr/bin/bwrap", "/usr/bin/setpriv", "/usr/bin/choom")
 SEEN = Visible(
@@ -33,7 +34,7 @@ SEEN = Visible(
 
 def test_the_command_line_of_a_sandbox() -> None:
     spec = SandboxSpec(SEEN, environment=(("LANG", "C.UTF-8"),), work_dir="/whyrun/out")
-    argv = sandbox_argv(spec, Limits(1 << 30, 64, temporary=1000), TOOLS, ["/bin/true", "x"], info_fd=7)
+    argv = sandbox_argv(spec, Limits(1 << 30, 64, 1 << 30, temporary=1000), TOOLS, ["/bin/true", "x"], info_fd=7)
     assert " ".join(argv).split(" --") == [
         "/usr/bin/bwrap",
         "unshare-all",
@@ -62,6 +63,7 @@ def test_the_command_line_of_a_sandbox() -> None:
         "size 1000",
         "perms 1777",
         "tmpfs /dev/shm",
+        "remount-ro /proc",
         "remount-ro /dev",
         "remount-ro /",
         "chdir /whyrun/out",
@@ -70,7 +72,7 @@ def test_the_command_line_of_a_sandbox() -> None:
 
 
 def test_only_a_sandbox_with_the_network_shares_it() -> None:
-    limits = Limits(1 << 30, 64)
+    limits = Limits(1 << 30, 64, 1 << 30)
     without = sandbox_argv(SandboxSpec(SEEN), limits, TOOLS, [])
     having = sandbox_argv(SandboxSpec(SEEN, network=True), limits, TOOLS, [])
     assert [word for word in having if word not in without] == ["--share-net"]

@@ -272,7 +272,7 @@ error[UNKNOWN_KEY] w.yaml:20:15: there is no `netwrok` in `sandbox`
 error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB to 1,000TB
    20 |     sandbox: {memory: much}
       |                       ^^^^
-   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`""",
     ),
     "sandbox with too little memory for any worker": (
         job("uses: python\nsandbox: {memory: 1KB}"),
@@ -280,7 +280,7 @@ error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (
 error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB to 1,000TB
    20 |     sandbox: {memory: 1KB}
       |                       ^^^
-   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`""",
     ),
     "sandbox with more memory than there is": (
         job("uses: python\nsandbox: {memory: 999999999999999999999GB}"),
@@ -288,7 +288,15 @@ error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (
 error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (`2GB`) from 64MB to 1,000TB
    20 |     sandbox: {memory: 999999999999999999999GB}
       |                       ^^^^^^^^^^^^^^^^^^^^^^^
-   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`""",
+    ),
+    "sandbox with too little disk space": (
+        job("uses: python\nsandbox: {disk: 1KB}"),
+        """\
+error[WRONG_TYPE] w.yaml:20:21: `disk` in `sandbox` of job `J` is not a size (`2GB`) from 1MB to 1,000TB
+   20 |     sandbox: {disk: 1KB}
+      |                     ^
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`""",
     ),
     "sandbox with too few processes for any worker": (
         job("uses: python\nsandbox: {processes: 1}"),
@@ -296,7 +304,7 @@ error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (
 error[WRONG_TYPE] w.yaml:20:26: `processes` in `sandbox` of job `J` is not a number from 8
    20 |     sandbox: {processes: 1}
       |                          ^
-   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`""",
     ),
     "sandbox that is a word": (
         job("uses: python\nsandbox: maybe"),
@@ -304,7 +312,7 @@ error[WRONG_TYPE] w.yaml:20:26: `processes` in `sandbox` of job `J` is not a num
 error[WRONG_TYPE] w.yaml:20:14: `sandbox` of job `J` is a string, not a map
    20 |     sandbox: maybe
       |              ^^^^^
-   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`""",
+   hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`""",
     ),
     "no uses": (
         job("with: {a: 1}"),

@@ -33,6 +33,7 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 
 _NO_CLONE = {errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM, errno.EBADF}
+_HOLE = bytes(1 << 16)  # the size of holes that a copy keeps
 _CHUNK = 1 << 20
 
 
@@ -348,6 +349,9 @@ class Store:
                     raise
                 # Remembered if the file system cannot clone: a failed attempt costs as much as a small copy.
                 self._can_clone = refused.errno == errno.EXDEV
+        status = os.fstat(source)
+        if status.st_blocks * 512 < status.st_size:
+            return _copy_with_holes(source, target)
         hasher = hashlib.sha256()
         while chunk := os.read(source, _CHUNK):
             hasher.update(chunk)
@@ -362,6 +366,23 @@ class Store:
             hint="restore it from a copy. Without one, an artifact is taken from its published file or made again by "
             "its job (`whyrun plan` shows which); a snapshot of the past cannot be made again",
         )
+
+
+def _copy_with_holes(source: int, target: int) -> str:
+    """Copy a sparse file: its holes take no space in the copy either. Returns the hash."""
+    hasher = hashlib.sha256()
+    skipped = False
+    while chunk := os.read(source, len(_HOLE)):
+        hasher.update(chunk)
+        skipped = chunk == _HOLE[: len(chunk)]
+        if skipped:
+            os.lseek(target, len(chunk), os.SEEK_CUR)
+        else:
+            disk.write(Area.STORE, target, chunk)
+    if skipped:  # the file has to end where the original does
+        os.lseek(target, -1, os.SEEK_CUR)
+        disk.write(Area.STORE, target, b"\0")
+    return hasher.hexdigest()
 
 
 def _rename(temp: str, target: str) -> None:

@@ -245,6 +245,7 @@ class SandboxDecl(msgspec.Struct, frozen=True):
     network: bool = False
     memory: int | None = None  # bytes
     processes: int | None = None
+    disk: int | None = None  # bytes
 
 
 class JobDecl(msgspec.Struct, frozen=True, kw_only=True):

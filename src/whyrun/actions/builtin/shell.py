@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from whyrun import disk
 from whyrun.actions.base import WorkerContext, plain
 from whyrun.actions.problem import NOT_LITERAL, Problem
 from whyrun.lazy_regex import lazy_regex
@@ -101,7 +102,7 @@ def run(parameters: dict[str, Any], context: WorkerContext, logger: Any) -> None
 
 
 def _run_bash(script: str, variables: Mapping[str, Any], context: WorkerContext) -> int:
-    descriptor = os.memfd_create("whyrun-variables")
+    descriptor = disk.memory_file("whyrun-variables")
     try:
         prelude = ["unset BASH_ENV", *(declaration(name, value) for name, value in variables.items())]
         prelude.append(f"exec {descriptor}<&-\n")

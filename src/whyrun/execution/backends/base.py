@@ -81,6 +81,7 @@ class StepNeeds:
     network: bool = False  # only a sandbox can withhold it
     memory: int | None = None  # bytes
     processes: int | None = None
+    disk: int | None = None  # bytes
     resources: Mapping[str, float] = field(default_factory=dict)
 
 

@@ -47,6 +47,11 @@ _COMPILED = (".pyc", ".pyo")
 _CACHE_MARKS = ("pyvenv.cfg", "CACHEDIR.TAG")
 
 
+def may_hold_secrets(name: str) -> bool:
+    """Whether a file or folder of this name leaves the machine in no bundle, and is visible in no sandbox."""
+    return name.startswith(".") or name in _CONNECTIONS or name.endswith(".env")
+
+
 @dataclass(frozen=True, slots=True)
 class LeftOut:
     path: str  # relative to the project
@@ -145,7 +150,7 @@ class _Selection:
 
     def _why_not(self, path: str, location: str, is_folder: bool) -> str | None:
         name = os.path.basename(path)
-        if name.startswith(".") or name in _CONNECTIONS or name.endswith(".env"):
+        if may_hold_secrets(name):
             return "it may hold secrets or state"
         if name in _CACHES or name.endswith(_COMPILED):
             return "it can be made again"

@@ -214,7 +214,7 @@ def step_needs(decl: JobDecl) -> StepNeeds:
     wanted = decl.sandbox
     if not decl.resources and wanted == _NO_SANDBOX_OPTIONS:
         return NO_NEEDS
-    return StepNeeds(wanted.required, wanted.network, wanted.memory, wanted.processes, decl.resources)
+    return StepNeeds(wanted.required, wanted.network, wanted.memory, wanted.processes, wanted.disk, decl.resources)
 
 
 _NO_SANDBOX_OPTIONS = SandboxDecl()

@@ -35,6 +35,7 @@ from whyrun.workflow.model import SandboxDecl
 # Parts of error texts that a limit of the sandbox can cause.
 _MEMORY = ("MemoryError", "Cannot allocate memory", "std::bad_alloc")
 _PROCESSES = ("BlockingIOError", "can't start new thread", "Resource temporarily unavailable")
+_FULL = ("No space left on device",)
 _NETWORK = (
     "Connection refused",
     "ConnectionRefusedError",
@@ -206,6 +207,8 @@ def sandbox_note(backend: str, sandbox: SandboxDecl, error_type: str, error: str
     if _has_any(_PROCESSES, text):
         most = "only so many" if sandbox.processes is None else str(sandbox.processes)
         return f"its sandbox may have {most} processes and threads at a time (`sandbox: {{processes: …}}`)"
+    if _has_any(_FULL, text):
+        return "`/tmp` and `/dev/shm` in its sandbox hold 64 MB each, in memory; `$TMPDIR` is on the disk"
     if not sandbox.network and _has_any(_NETWORK, text):
         return "this step had no network: its job does not say `sandbox: {network: true}`"
     return ""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from whyrun import disk
 from whyrun.actions.builtin import SAVES_SCRIPT
 from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.code.source_loader import Version, take_recorded_reads
@@ -250,7 +251,7 @@ class StepRunner:
         """Run a step with `env` or secrets in a fork, so that no setting and no secret stays in the worker's memory.
         Nothing of the project is imported in the fork, because a module may read the environment on import."""
         # Not a pipe: a process that the step leaves running would hold it open, and the worker would wait for it.
-        result = os.memfd_create("whyrun-result")
+        result = disk.memory_file("whyrun-result")
         relay, relay_end = os.pipe()
         # Block signals: the child would lose an order to stop that arrives before it can handle it.
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))

@@ -35,7 +35,9 @@ from whyrun.workflow.scope import AnyKey, Names
 
 MAX_RETRIES = 1000
 LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
-_MOST_MEMORY = 10**15  # bytes
+LEAST_DISK = 10**6  # bytes; the worker's own files are smaller
+_MOST = 10**15  # bytes
+_SIZES = {"memory": LEAST_MEMORY, "disk": LEAST_DISK}  # settings of a sandbox that are sizes → the smallest
 _SIZE = lazy_regex(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
@@ -126,7 +128,7 @@ class JobReader(JobExpressions):
     def sandbox(self, job: JobDraft, node: Node) -> SandboxDecl:
         if isinstance(node, Scalar) and node.value == "required":
             return SandboxDecl(required=True)
-        hint = "write `required`, or `{required: true, network: true, memory: 2GB, processes: 64}`"
+        hint = "write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`"
         entries = self.as_map(node, f"`sandbox` of {job.what}", hint)
         settings: dict[str, Any] = {}
         known = names_of(SANDBOX_KEYS)
@@ -140,13 +142,13 @@ class JobReader(JobExpressions):
                 settings[name] = self.boolean(value, what)
             elif name == "processes" and type(plain) is int and plain >= LEAST_PROCESSES:
                 settings[name] = plain
-            elif name == "memory" and (amount := _bytes(plain)) is not None:
+            elif name in _SIZES and (amount := _bytes(plain, _SIZES[name])) is not None:
                 settings[name] = amount
+            elif name in _SIZES:
+                size = f"a size (`2GB`) from {_SIZES[name] // 10**6}MB to {_MOST // 10**12:,}TB"
+                self.wrong(value, f"{what} is not {size}", hint)
             else:
-                size = f"a size (`2GB`) from {LEAST_MEMORY // 10**6}MB to {_MOST_MEMORY // 10**12:,}TB"
-                self.wrong(
-                    value, f"{what} is not {size if name == 'memory' else f'a number from {LEAST_PROCESSES}'}", hint
-                )
+                self.wrong(value, f"{what} is not a number from {LEAST_PROCESSES}", hint)
         return SandboxDecl(**settings)
 
     def deterministic(self, job: JobDraft, node: Node) -> bool | None:
@@ -206,11 +208,11 @@ class JobReader(JobExpressions):
         return True
 
 
-def _bytes(value: Any) -> int | None:
+def _bytes(value: Any, least: int) -> int | None:
     """`2GB` or a plain number of bytes; None if it is not a size, or not in the range."""
     match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    amount = int(min(float(match[1]), _MOST_MEMORY + 1) * _UNITS[match[2].upper()]) if match else value
-    return amount if type(amount) is int and LEAST_MEMORY <= amount <= _MOST_MEMORY else None
+    amount = int(min(float(match[1]), _MOST + 1) * _UNITS[match[2].upper()]) if match else value
+    return amount if type(amount) is int and least <= amount <= _MOST else None
 
 
 # --- the table ---------------------------------------------------------------------------------------------------
@@ -259,6 +261,7 @@ SANDBOX_KEYS = (
         meaning="How many processes and threads it may have.",
         schema={"type": "integer", "minimum": LEAST_PROCESSES},
     ),
+    Key(name="disk", meaning="How much disk space its files may take: `10GB`.", schema={"type": ["string", "integer"]}),
 )
 
 JOB_KEYS = (
@@ -397,7 +400,8 @@ JOB_KEYS = (
         read=JobReader.sandbox,
         schema={"anyOf": [{"const": "required"}, object_schema(SANDBOX_KEYS, "Settings of the sandbox.")]},
         meaning="`required`, or settings for any sandbox that the job gets: `{network: true, memory: 2GB}`.",
-        details="See [the sandbox](backends.md#the-sandbox). Memory is from 64MB to 1,000TB, `processes` at least 8.",
+        details="See [the sandbox](backends.md#the-sandbox). Memory is from 64MB to 1,000TB, `disk` at least 1MB, "
+        "`processes` at least 8.",
     ),
     JobKey(
         name="deterministic",

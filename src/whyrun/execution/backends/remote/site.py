@@ -27,6 +27,7 @@ from whyrun.execution.worker.materialize import input_path
 
 PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
 RUN, STORE, SCRATCH, COMMANDS, SAID = "out/run", "out/store", "out/scratch", "out/commands", "out/said.jsonl"
+WRITTEN = "out"  # the folder of all that the worker writes
 MARKER = "step"  # file with the current step and attempt, where the step itself cannot write
 FOLDERS = (INPUTS, SOURCES, RUN, STORE, SCRATCH, COMMANDS)  # all but the project, which is mounted or linked
 

@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from whyrun.execution.backends.remote import site
 from whyrun.execution.backends.remote.process import ProcessTransport
 from whyrun.execution.backends.remote.remote_worker import RemoteWorker
 from whyrun.execution.backends.remote.threaded import ThreadedBackend
+from whyrun.execution.backends.sandbox import seccomp
 from whyrun.execution.backends.sandbox.bubblewrap import (
     Limits,
     Mount,
@@ -35,87 +35,13 @@ from whyrun.execution.backends.sandbox.bubblewrap import (
     sandbox_argv,
     view_argv,
 )
+from whyrun.execution.backends.sandbox.confinement import scopes_sockets
 from whyrun.execution.backends.sandbox.instance import SandboxInstance, copy_visible, make_visible, visible_folder
 from whyrun.execution.backends.sandbox.launcher import ForkServer, SandboxFailed, real_user
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, is_shown, programs, search_path
+from whyrun.execution.backends.sandbox.watch import Measured, Watch
 from whyrun.execution.bundle.bundle import PROJECT, unpack
 from whyrun.execution.files.scratch import Scratch
-
-# --- memory of a whole sandbox -----------------------------------------------------------------------------------
-#
-# Measures the memory of all processes of a sandbox together, and ends the sandbox if they use too much.
-#
-# Control groups could do this, but they belong to the manager of the machine (systemd, a container runtime): a group
-# that another program creates among them breaks its rules and may escape its limits. A single process also has its own
-# resource limit; `MemoryWatch` watches the sum.
-
-
-INTERVAL = 0.1  # seconds between two checks; a limit may be exceeded by what is allocated in between
-_COUNTED = (b"RssAnon:", b"RssShmem:")  # not mapped files, whose memory the kernel can reclaim at any time
-
-
-@dataclass(frozen=True, slots=True)
-class _Watched:
-    roots: tuple[int, ...]
-    limit: int  # bytes
-    on_excess: Callable[[], None]
-
-
-class MemoryWatch:
-    """One thread for all sandboxes of a run."""
-
-    def __init__(self) -> None:
-        self._watched: dict[object, _Watched] = {}
-        self._lock = threading.Lock()
-        self._closing = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def watch(self, key: object, roots: tuple[int, ...], limit: int, on_excess: Callable[[], None]) -> None:
-        """Call `on_excess` once if these processes and their descendants use more than `limit` bytes."""
-        with self._lock:
-            self._watched[key] = _Watched(roots, limit, on_excess)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._look, daemon=True, name="whyrun-memory")
-                self._thread.start()
-
-    def forget(self, key: object) -> None:
-        with self._lock:
-            self._watched.pop(key, None)
-
-    def close(self) -> None:
-        self._closing.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _look(self) -> None:
-        while not self._closing.wait(INTERVAL):
-            with self._lock:
-                watched = list(self._watched.items())
-            for key, sandbox in watched:
-                if used_memory(sandbox.roots) > sandbox.limit:
-                    self.forget(key)
-                    sandbox.on_excess()
-
-
-def used_memory(roots: tuple[int, ...]) -> int:
-    """Bytes of private memory of these processes and their descendants. Ended processes count as zero."""
-    used = 0
-    queue = list(roots)
-    while queue:
-        process = queue.pop()
-        with suppress(OSError):  # it has ended meanwhile
-            with open(f"/proc/{process}/status", "rb") as file:
-                for line in file:
-                    if line.startswith(_COUNTED):
-                        used += int(line.split()[1]) * 1024
-            for thread in os.listdir(f"/proc/{process}/task"):
-                with open(f"/proc/{process}/task/{thread}/children", "rb") as file:
-                    queue += map(int, file.read().split())
-    return used
-
-
-# --- the backend -------------------------------------------------------------------------------------------------
-
 
 _CODE_SUFFIXES = (".py", ".pyi", ".so")
 PROCESSES = 512  # unless the job says otherwise
@@ -162,7 +88,9 @@ class _Common:
 
     def __init__(self, session: Session, tools: Tools) -> None:
         self.session, self.tools = session, tools
-        self.watch = MemoryWatch()
+        self.watch = Watch()
+        self._told = set[str]()
+        self.free_disk = shutil.disk_usage(session.tmp.parent).free
         self.machine = Machine(programs() + interpreter_view(project=str(session.project)))
         self._folder = session.tmp / f"{session.run}-code-{os.getpid()}"
         bundle = session.bundle()
@@ -171,6 +99,13 @@ class _Common:
         _remove_other_files(self.code, bundle.code)
         visible_folder(self.code)
         make_visible(self.code)
+
+    def tell_gaps(self, network: bool) -> None:
+        """Tell the user, once, what this machine cannot keep a step from."""
+        for gap in gaps(os.uname().machine, network and not scopes_sockets()):
+            if gap not in self._told:
+                self._told.add(gap)
+                self.session.note(gap)
 
     def close(self) -> None:
         self.watch.close()
@@ -204,6 +139,7 @@ class SandboxTransport(ProcessTransport):
     # --- the worker ---------------------------------------------------------------------------------------------
 
     def start(self, needs: StepNeeds, deliver: Callable[[Received], None]) -> None:
+        self._common.tell_gaps(needs.network)
         instance = self._take_spare(needs)
         try:
             if instance is None:
@@ -214,9 +150,9 @@ class SandboxTransport(ProcessTransport):
             self.close()
             raise WorkerLost(f"the sandbox could not be created: {failed}") from None
         instance.listen(deliver)
-        self._common.watch.watch(
-            instance, (started.first, started.worker), instance.limits.memory, instance.exceeds_memory
-        )
+        processes = (started.first, started.worker)
+        measured = Measured(processes, instance.root / site.WRITTEN, instance.limits, instance.exceeds)
+        self._common.watch.add(instance, measured)
         self._spare = self._background.submit(self._create_instance, needs)
 
     def _take_spare(self, needs: StepNeeds) -> SandboxInstance | None:
@@ -226,7 +162,7 @@ class SandboxTransport(ProcessTransport):
         ):  # a failure repeats, and is reported, when the step creates its own
             return None
         instance = spare.result()
-        if _suits(instance, needs) and instance.is_waiting():
+        if self._suits(instance, needs) and instance.is_waiting():
             return instance
         self._background.submit(instance.close)
         return None
@@ -248,7 +184,7 @@ class SandboxTransport(ProcessTransport):
             "LANG": "C.UTF-8",
         }
         spec = SandboxSpec(visible, needs.network, tuple(environment.items()), str(scratch.work))
-        return SandboxInstance(self._sites / name, _INSIDE, fork_server, spec, _limits(needs), self._user)
+        return SandboxInstance(self._sites / name, _INSIDE, fork_server, spec, self._limits(needs), self._user)
 
     def _running_fork_server(self) -> ForkServer:
         """The fork server of this slot. Starts a new one if it was killed."""
@@ -267,7 +203,17 @@ class SandboxTransport(ProcessTransport):
             return self._fork_server
 
     def fits(self, needs: StepNeeds) -> bool:
-        return self._instance is not None and not self._instance.over and _suits(self._instance, needs)
+        return self._instance is not None and not self._instance.over and self._suits(self._instance, needs)
+
+    def _suits(self, instance: SandboxInstance, needs: StepNeeds) -> bool:
+        return (instance.spec.network, instance.limits) == (needs.network, self._limits(needs))
+
+    def _limits(self, needs: StepNeeds) -> Limits:
+        return Limits(
+            needs.memory or _half_of_memory(),
+            needs.processes or PROCESSES,
+            needs.disk or self._common.free_disk // 2,
+        )
 
     def send(self, line: bytes) -> None:
         try:
@@ -311,19 +257,24 @@ class SandboxTransport(ProcessTransport):
             copy_visible(source, self.root / path)
 
 
-def _limits(needs: StepNeeds) -> Limits:
-    return Limits(needs.memory or _half_of_memory(), needs.processes or PROCESSES)
-
-
 def _half_of_memory() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
-def _suits(instance: SandboxInstance, needs: StepNeeds) -> bool:
-    return (instance.spec.network, instance.limits) == (needs.network, _limits(needs))
-
-
 # --- Can this machine create sandboxes and, if not, what to do? ------------------------------------------------------
+
+
+def gaps(machine: str, sockets: bool) -> list[str]:
+    """`machine`: the kind of processor; `sockets`: whether a step can reach abstract sockets of the host."""
+    found = []
+    if not seccomp.is_known(machine):
+        found.append(f"sandboxes on this machine ({machine}) do not filter system calls: its processor has no filter")
+    if sockets:
+        found.append(
+            "steps with `network: true` can reach abstract Unix sockets of this machine: "
+            "keeping them out needs Linux 6.12 with Landlock"
+        )
+    return found
 
 
 _PROGRAMS = ("bwrap", "setpriv", "choom")
@@ -364,7 +315,8 @@ def why_unavailable(path: str | None = None) -> Diagnostic | None:
     if isinstance(tools, Diagnostic):
         return tools
     seen = programs()
-    sandbox = sandbox_argv(SandboxSpec(seen.as_mounted()), Limits(1 << 30, 64), tools, ["/bin/sh", "-c", "exit 0"])
+    limits = Limits(1 << 30, 64, 1 << 30)
+    sandbox = sandbox_argv(SandboxSpec(seen.as_mounted()), limits, tools, ["/bin/sh", "-c", "exit 0"])
     try:
         trial = subprocess.run(
             view_argv(seen, tools, sandbox, real_user(0)),

@@ -36,18 +36,32 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class Mask:
+    """A path inside a mount that nobody can open."""
+
+    path: str
+    is_folder: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Visible:
     """The visible paths; nothing else exists. A writable mount may lie inside a read-only one."""
 
     read_only: tuple[Mount, ...] = ()
     links: tuple[Link, ...] = ()
     writable: tuple[Mount, ...] = ()
+    masks: tuple[Mask, ...] = ()
 
     def __add__(self, other: Visible) -> Visible:
-        return Visible(self.read_only + other.read_only, self.links + other.links, self.writable + other.writable)
+        return Visible(
+            self.read_only + other.read_only,
+            self.links + other.links,
+            self.writable + other.writable,
+            self.masks + other.masks,
+        )
 
     def as_mounted(self) -> Visible:
-        """The same, for a sandbox created inside the view, where everything is mounted already."""
+        """The same, for a sandbox created inside the view, where everything is mounted and masked already."""
         read_only = tuple(Mount.same(mount.target) for mount in self.read_only)
         return Visible(read_only, self.links, tuple(Mount.same(mount.target) for mount in self.writable))
 
@@ -66,6 +80,7 @@ class Limits:
 
     memory: int  # bytes
     processes: int  # threads count as well
+    disk: int  # bytes that its files may take
     temporary: int = 64 << 20  # bytes in /tmp and in /dev/shm, which are memory; TMPDIR is on the disk
 
 
@@ -86,7 +101,7 @@ def view_argv(visible: Visible, tools: Tools, command: Sequence[str], real_user:
     if real_user is not None:
         for capability in _TO_BECOME_ANOTHER:
             argv += ["--cap-add", capability]
-    argv += ["--dir", "/tmp", *_mounts(visible)]
+    argv += ["--dir", "/tmp", *_mounts(visible), *_masks(visible)]
     # The kernel lets a user mount a new /proc only where a complete one is visible.
     argv += ["--bind", "/proc", "/proc", "--dev-bind", "/dev", "/dev", "--remount-ro", "/", "--"]
     if real_user is not None:
@@ -96,8 +111,14 @@ def view_argv(visible: Visible, tools: Tools, command: Sequence[str], real_user:
 
 
 def sandbox_argv(
-    spec: SandboxSpec, limits: Limits, tools: Tools, command: Sequence[str], info_fd: int | None = None
+    spec: SandboxSpec,
+    limits: Limits,
+    tools: Tools,
+    command: Sequence[str],
+    info_fd: int | None = None,
+    call_filter: int | None = None,
 ) -> list[str]:
+    """`info_fd`: where bubblewrap writes the process ID; `call_filter`: from where it reads the seccomp program."""
     argv = [tools.bwrap, "--unshare-all", "--unshare-user", "--disable-userns"]
     if spec.network:
         argv += ["--share-net"]
@@ -105,6 +126,8 @@ def sandbox_argv(
     argv += ["--cap-drop", "ALL", "--new-session", "--die-with-parent"]
     if info_fd is not None:
         argv += ["--info-fd", str(info_fd)]
+    if call_filter is not None:
+        argv += ["--seccomp", str(call_filter)]
     argv += ["--clearenv"]
     for name, value in spec.environment:
         argv += ["--setenv", name, value]
@@ -112,8 +135,11 @@ def sandbox_argv(
     argv += ["--size", size, "--perms", "1777", "--tmpfs", "/tmp"]  # first, because a project may lie below it
     argv += _mounts(spec.visible)
     argv += ["--proc", "/proc", "--dev", "/dev", "--size", size, "--perms", "1777", "--tmpfs", "/dev/shm"]
-    # Both are memory: writes there would count against no limit.
-    argv += ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", spec.work_dir, "--"]
+    argv += _masks(spec.visible)
+    argv += _masks(spec.visible)
+    # In /proc a step could take back that the kernel ends it first when memory runs out. The other two are memory:
+    # writes there would count against no limit.
+    argv += ["--remount-ro", "/proc", "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", spec.work_dir, "--"]
     return [*argv, *command]
 
 
@@ -129,6 +155,16 @@ def _mounts(visible: Visible) -> list[str]:
         argv += [how, source, target]
     for link in visible.links:
         argv += ["--symlink", link.points_to, link.target]
+    return argv
+
+
+def _masks(visible: Visible) -> list[str]:
+    argv: list[str] = []
+    for mask in visible.masks:
+        if mask.is_folder:
+            argv += ["--perms", "0000", "--tmpfs", mask.path, "--remount-ro", mask.path]
+        else:
+            argv += ["--ro-bind", "/dev/null", mask.path]  # no device can be opened in a mount of bubblewrap
     return argv
 
 

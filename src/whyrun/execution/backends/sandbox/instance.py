@@ -81,10 +81,10 @@ class SandboxInstance:
             self.over = True
             deliver(Ended(self._over_limit or reason))
 
-    def exceeds_memory(self) -> None:
-        limit = self.limits.memory
-        size = f"{limit / 1e9:.1f} GB" if limit >= 1e9 else f"{limit / 1e6:.0f} MB"
-        self._over_limit = f"the worker was killed: its step used more memory than its sandbox may ({size})"
+    def exceeds(self, what: str) -> None:
+        """End the sandbox, because its step uses too much `memory` or `disk`."""
+        limit, name = (self.limits.disk, "disk space") if what == "disk" else (self.limits.memory, "memory")
+        self._over_limit = f"the worker was killed: its step used more {name} than its sandbox may ({size_text(limit)})"
         self.process.signal(signal.SIGKILL)
 
     def close(self) -> None:
@@ -98,11 +98,15 @@ class SandboxInstance:
         Scratch(self.root).remove()
 
 
+def size_text(size: int) -> str:
+    return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
+
+
 def _make_site(root: Path, user: int | None) -> None:
     for folder in (root, *(root / name for name in (site.PROJECT, *site.FOLDERS))):
         visible_folder(folder)
     Scratch(root / site.SCRATCH).make()
-    hand_over(str(root / "out"), user)
+    hand_over(str(root / site.WRITTEN), user)
 
 
 def visible_folder(folder: Path) -> None:

@@ -13,7 +13,8 @@ import msgspec
 import whyrun
 from whyrun.actions.code.editable import is_own, path_in_project, whyrun_home
 from whyrun.errors import error
-from whyrun.execution.backends.sandbox.bubblewrap import Link, Mount, Visible
+from whyrun.execution.backends.sandbox.bubblewrap import Link, Mask, Mount, Visible
+from whyrun.execution.bundle.bundle import may_hold_secrets
 
 _PROGRAMS = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store")
 
@@ -36,6 +37,12 @@ _SETTINGS = (
 )
 _NETWORK = ("resolv.conf", "hosts", "nsswitch.conf", "services", "protocols", "gai.conf")
 
+# Names of the user's kernel keys, which the namespaces of a sandbox do not hide.
+_KEYS = ("/proc/keys", "/proc/key-users")
+
+# Of a project that a `.pth` file adds to Python's path.
+_MODULES, _DESCRIPTIONS, _NAMESPACES = (".py", ".pyi", ".so"), (".dist-info", ".egg-info"), 2  # levels of folders
+
 _QUIET_ETC, _NETWORK_ETC = "/run/whyrun/etc", "/run/whyrun/etc-network"
 _STUBS = Path(__file__).parent / "etc"  # passwd, group and hosts of a machine without other users
 
@@ -51,7 +58,9 @@ class Machine:
 
     def for_sandbox(self, network: bool) -> Visible:
         """As seen from the fork server's view. All of /etc is one mount, because each mount costs every step time."""
-        return self.seen.as_mounted() + Visible((Mount(_NETWORK_ETC if network else _QUIET_ETC, "/etc"),))
+        etc = Mount(_NETWORK_ETC if network else _QUIET_ETC, "/etc")
+        keys = tuple(Mask(path) for path in _KEYS if os.path.exists(path))
+        return self.seen.as_mounted() + Visible((etc,), masks=keys)
 
 
 def programs() -> Visible:
@@ -98,6 +107,9 @@ def interpreter_view(python: str = sys.executable, home: str | None = None, proj
     `home` and `project` must not be visible as a whole. A folder on the path that contains one of them is left out, and
     so is a folder of the project, such as `src`: the project's modules come with the bundle. An interpreter whose
     installation contains one of them is an error.
+
+    A folder on the path that is not part of the installation belongs to another project (a `.pth` file added it).
+    Only what can be imported from it is visible.
     """
     guarded = [os.path.realpath(folder) for folder in (home or os.path.expanduser("~"), project) if folder]
     answer = subprocess.run([python, "-I", "-c", _QUESTION], stdout=subprocess.PIPE, check=True)
@@ -112,14 +124,51 @@ def interpreter_view(python: str = sys.executable, home: str | None = None, proj
     package = os.path.dirname(os.path.abspath(whyrun.__file__))
     searched = [*interpreter.path, *filter(None, [whyrun_home()])]
     seen = [entry for entry in searched if not _holds_any(entry, guarded) and not _is_of_project(entry, project)]
-    paths = [*interpreter.own, *seen, package]
+    installed = [os.path.realpath(folder) for folder in (*_PROGRAMS, *interpreter.own)]
+    foreign = [entry for entry in seen if not any(_within(os.path.realpath(entry), folder) for folder in installed)]
+    modules = [path for entry in foreign for path in importable(entry)]
+    paths = [*interpreter.own, *(entry for entry in seen if entry not in foreign), *modules, package]
     shown: list[str] = list(_PROGRAMS)
     names = {name for path in paths for name in (os.path.abspath(path), os.path.realpath(path))}
     for path in sorted(names, key=lambda name: (len(name), name)):
         if os.path.exists(path) and not any(_within(path, folder) for folder in shown):
             shown.append(path)
     links = [Link(*link) for link in interpreter.links if not any(_within(link[1], folder) for folder in shown)]
-    return Visible(tuple(Mount.same(path) for path in shown[len(_PROGRAMS) :]), tuple(links))
+    of_others = {name for path in modules for name in (os.path.abspath(path), os.path.realpath(path))}
+    masks = tuple(mask for path in shown if path in of_others for mask in private_entries(path))
+    return Visible(tuple(Mount.same(path) for path in shown[len(_PROGRAMS) :]), tuple(links), masks=masks)
+
+
+def importable(folder: str, depth: int = 0) -> list[str]:
+    """The modules, packages and package descriptions in a folder of Python's path, or the file itself (a zip).
+
+    A folder without `__init__.py` is a namespace at best, with files of all kinds: only modules in it are visible.
+    """
+    if not os.path.isdir(folder):
+        return [folder]
+    found: list[str] = []
+    for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        if entry.is_file():
+            found += [entry.path] if entry.name.endswith(_MODULES) else []
+        elif entry.name.endswith(_DESCRIPTIONS):
+            found.append(entry.path)
+        elif entry.name.isidentifier():
+            if os.path.exists(f"{entry.path}/__init__.py"):
+                found.append(entry.path)
+            elif depth < _NAMESPACES and entry.is_dir(follow_symlinks=False) and not _is_environment(entry.path):
+                found += importable(entry.path, depth + 1)
+    return found
+
+
+def private_entries(package: str) -> list[Mask]:
+    """What lies in a package and may hold secrets or state, by the rule for bundles."""
+    masks: list[Mask] = []
+    for folder, folders, files in os.walk(package):
+        masks += [Mask(f"{folder}/{name}") for name in files if may_hold_secrets(name)]
+        hidden = [name for name in folders if may_hold_secrets(name)]
+        masks += [Mask(f"{folder}/{name}", is_folder=True) for name in hidden if not os.path.islink(f"{folder}/{name}")]
+        folders[:] = [name for name in folders if name not in hidden]
+    return masks
 
 
 def search_path(path: str, visible: Visible) -> str:
@@ -133,6 +182,10 @@ def search_path(path: str, visible: Visible) -> str:
 def is_shown(program: str) -> bool:
     """Whether every sandbox shows it."""
     return any(_within(program, folder) for folder in _PROGRAMS)
+
+
+def _is_environment(folder: str) -> bool:
+    return os.path.exists(f"{folder}/pyvenv.cfg")
 
 
 def _is_of_project(entry: str, project: str | None) -> bool:
