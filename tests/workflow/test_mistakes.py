@@ -295,7 +295,7 @@ error[WRONG_TYPE] w.yaml:20:23: `memory` in `sandbox` of job `J` is not a size (
         """\
 error[WRONG_TYPE] w.yaml:20:21: `disk` in `sandbox` of job `J` is not a size (`2GB`) from 1MB to 1,000TB
    20 |     sandbox: {disk: 1KB}
-      |                     ^
+      |                     ^^^
    hint: write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`""",
     ),
     "sandbox with too few processes for any worker": (
