@@ -11,16 +11,16 @@ result = flow.run()             # result.exit_code, result.counts, result.run
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypedDict
 
 import msgspec
 
-from whyrun.errors import Diagnostic, InvalidError, WhyrunError, check_type, error
-from whyrun.planning.answers.explain import estimate_seconds, expected_durations, render_explain
-from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.errors import Diagnostic, WhyrunError, check_type, error
+from whyrun.facts.plans import planned
+from whyrun.planning.answers.explain import render_explain
+from whyrun.planning.plan import Plan, PlanOptions
 from whyrun.project import DEFAULT_FILE, Project
-from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 if TYPE_CHECKING:
@@ -30,12 +30,10 @@ if TYPE_CHECKING:
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
-    from whyrun.planning.answers.whatif import Assumption
 
 PathLike = str | os.PathLike[str]
 Inputs = Mapping[str, Any] | str | os.PathLike[str] | None
 Ids = str | Sequence[str]
-Tell = Callable[[str], None]
 
 
 class BackendKeywords(TypedDict, total=False):
@@ -273,25 +271,12 @@ def validate(
     """All problems of a workflow, its inputs and its actions; an empty tuple if there are none."""
     flow = LoadedWorkflow(DEFAULT_FILE if file is None else file, inputs, state, manifest)
     try:
-        return problems(flow.project())
+        return flow.project().problems
     except WhyrunError as problem:  # for example, there is no such file
         return problem.diagnostics
 
 
-# --- shared with the commands -----------------------------------------------------------------------------------
-
-
-class Planned(msgspec.Struct, frozen=True):
-    """A plan with the snapshot that it was made from."""
-
-    plan: Plan
-    snapshot: PlanningSnapshot
-    assumptions: Sequence[Assumption] = ()
-
-    def estimate(self, workers: int = 0) -> float | None:
-        """Expected seconds, from recorded durations; None if there are none."""
-        durations = expected_durations(self.plan, self.snapshot)
-        return estimate_seconds(self.plan, durations, workers or os.cpu_count() or 1)
+# --- arguments --------------------------------------------------------------------------------------------------------
 
 
 def plan_options(up: int | None = None, targets: Ids = (), force: Ids = ()) -> PlanOptions:
@@ -334,116 +319,3 @@ def _reporter(logger: WorkflowLogger | None) -> WorkflowLogger:
 
     check_type("logger", logger, (WorkflowLogger, type(None)), "a WorkflowLogger")
     return WorkflowLogger(terminal=False) if logger is None else logger
-
-
-def planned(
-    project: Project,
-    options: PlanOptions,
-    *,
-    assume: Sequence[str] = (),
-    at: str | None = None,
-    tell: Tell | None = None,
-) -> Planned:
-    """The current plan, the plan for assumed inputs, or the plan of an earlier run. `tell` receives notes."""
-    check_type("at", at, (str, type(None)), "the name of a run, such as 'r0002'")
-    if at is not None:
-        if assume or options != PlanOptions():
-            raise error(
-                "USAGE",
-                f"the plan of {at} has the options of that run; other options have no effect on it",
-                hint="omit `--up`, `--target`, `--force` and `--assume`",
-            )
-        return plan_of_run(project, at)
-    if assume:
-        return assumed_plan(project, options, assume)
-    snapshot = project.snapshot()
-    return plan_now(project, snapshot, options, tell)
-
-
-def plan_now(project: Project, snapshot: PlanningSnapshot, options: PlanOptions, tell: Tell | None = None) -> Planned:
-    """The current plan. If the project has a shared store, its results can be reused."""
-    if project.shared_store is None:
-        return Planned(compute_execution_plan(snapshot, options), snapshot)
-    from whyrun.execution.sharing.sharing import Sharing
-
-    sharing = Sharing(project.shared_store, project.folder, project.store, tell or _warn)
-    try:
-        return Planned(*sharing.plan(snapshot, options))
-    finally:
-        sharing.close()
-
-
-def _warn(text: str) -> None:
-    import warnings
-
-    warnings.warn(text, RuntimeWarning, stacklevel=2)
-
-
-def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) -> Planned:
-    from whyrun.planning.answers import whatif
-    from whyrun.snapshot.observing.observe import InputObserver
-
-    inputs, assumptions = whatif.assume(
-        project.workflow, project.inputs, assume, InputObserver(project.folder, project.cache)
-    )
-    graph = project.expand(project.workflow, inputs)
-    parameter_problems = project.parameter_problems(graph)
-    if parameter_problems:
-        raise InvalidError(parameter_problems)
-    graph = project.with_asked_outputs(graph)
-    log, observer, ask = project.history(), project.observer(), project.ask_about_files
-    snapshot = build_planning_snapshot(graph, log, observer, project.actions, ask=ask, running=log.running)
-    return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
-
-
-def plan_of_run(project: Project, name: str) -> Planned:
-    """The plan of a run, computed again from the earlier log and the recorded snapshot. It must be the same."""
-    from whyrun.log import events as ev
-    from whyrun.snapshot.history.replay import replay_snapshot
-
-    run = project.state.run(name)
-    start: ev.RunStart | None = None
-    computed: ev.PlanComputed | None = None
-    for event in run.events():
-        if isinstance(event, ev.RunStart):
-            start = event
-        elif isinstance(event, ev.PlanComputed):
-            computed = event
-            break
-    if start is not None and start.mode != "run":
-        raise error("USAGE", f"{name} is a run of mode `{start.mode}`: it has no plan", hint="see `whyrun runs`")
-    if start is None or computed is None:
-        raise error(
-            "LOG_INCOMPLETE",
-            f"{name} has no `plan_computed`",
-            file=str(run.events_path),
-            hint="the run was killed before its plan was recorded" if start else "restore the file from a copy",
-        )
-    log = project.history(through=run.number - 1)
-    snapshot = replay_snapshot(project.store.read(computed.snapshot_sha256), log)
-    recorded = start.options
-    options = PlanOptions(recorded.get("up"), tuple(recorded.get("targets", ())), tuple(recorded.get("force", ())))
-    plan = compute_execution_plan(snapshot, options)
-    if plan.digest != f"sha256:{computed.plan_sha256}":
-        pruned = [stone.run for stone in log.tombstones]
-        if pruned:
-            some = pruned[0] if len(pruned) == 1 else f"{len(pruned)} from {pruned[0]} to {pruned[-1]}"
-            raise error(
-                "RUN_PRUNED",
-                f"the plan of {name} cannot be computed again: it depends on runs that were pruned ({some})",
-                file=str(run.events_path),
-                hint=f"`{run.path / 'plan.json'}` has the recorded plan with its reasons",
-            )
-        raise error(
-            "LOG_DAMAGED",
-            f"the plan of {name} is not reproduced: recorded is sha256:{computed.plan_sha256}, computed {plan.digest}",
-            file=str(run.events_path),
-            hint=f"the log before {name} was changed, or whyrun planned otherwise when it was recorded (by version "
-            f"{start.engine_version}): `{run.path / 'plan.json'}` has the recorded plan",
-        )
-    return Planned(plan, snapshot)
-
-
-def problems(project: Project) -> tuple[Diagnostic, ...]:
-    """All problems that prevent a plan: of the file, the inputs, the graph and the actions, in reading order."""
-    return project.problems

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from project_lab import Lab, codes, reasons
-from whyrun.api import plan_of_run
 from whyrun.errors import InvalidError
+from whyrun.facts.plans import plan_of_run
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
 Make = Callable[..., Lab]

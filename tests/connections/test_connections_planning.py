@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from project_lab import Lab, codes, reasons
-from whyrun.api import plan_of_run
 from whyrun.errors import InvalidError, WhyrunError
+from whyrun.facts.plans import plan_of_run
 from whyrun.snapshot.history.replay import snapshot_blob
 
 Make = Callable[..., Lab]

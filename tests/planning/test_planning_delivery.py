@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from project_lab import Heard, Lab, codes, reasons
-from whyrun.api import plan_of_run
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
 from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob

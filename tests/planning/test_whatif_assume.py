@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.api import planned
 from whyrun.errors import WhyrunError
+from whyrun.facts.plans import planned
 from whyrun.planning.plan import PlanOptions
 
 OUTER = """\

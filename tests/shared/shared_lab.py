@@ -13,7 +13,7 @@ import pytest
 from s3_server import S3Server
 
 from project_lab import Lab, Ran
-from whyrun.api import planned
+from whyrun.facts.plans import planned
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions
 

@@ -13,11 +13,11 @@ from s3_server import SECRET, S3Server
 from shared_lab import WORKFLOW, Team, plan_told, shared_steps, skips
 
 from project_lab import Heard, Lab
-from whyrun.api import plan_of_run
 from whyrun.console.preview import dry_run_lines
 from whyrun.errors import WhyrunError
 from whyrun.evidence.queries.history import job_history
 from whyrun.execution.adopt.adopt import adopt_file
+from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.planning.answers.explain import headline, render_explain

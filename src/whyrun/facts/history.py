@@ -113,8 +113,8 @@ def _is_stored(store: Store, output: Output) -> bool:
 
 
 def _side(project: Project, name: str) -> RunSide:
-    from whyrun.api import plan_of_run
     from whyrun.evidence.queries.diff import RunSide
+    from whyrun.facts.plans import plan_of_run
     from whyrun.log import events as ev
 
     run = project.state.run(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from whyrun.api import Planned
+    from whyrun.facts.plans import Planned
     from whyrun.facts.subjects import Subject
     from whyrun.graph.tables import Graph
     from whyrun.planning.answers.whatif import Reader
@@ -24,8 +24,8 @@ def why_node(project: Project, view: PlanView, node: int, *, whole: bool = False
 
 
 def input_answer(project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None) -> dict[str, Any]:
-    from whyrun.api import assumed_plan
     from whyrun.errors import WhyrunError
+    from whyrun.facts.plans import assumed_plan
     from whyrun.planning.answers.listing import status_of
     from whyrun.planning.answers.whatif import would_run
     from whyrun.planning.plan import PlanOptions

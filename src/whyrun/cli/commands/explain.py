@@ -13,7 +13,7 @@ from whyrun.errors import Exit
 from whyrun.facts.subjects import command_context
 
 if TYPE_CHECKING:
-    from whyrun.api import Planned
+    from whyrun.facts.plans import Planned
     from whyrun.planning.plan import PlanOptions
     from whyrun.project import Project
 

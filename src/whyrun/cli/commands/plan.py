@@ -15,7 +15,7 @@ from whyrun.cli.output import note_lost_runs, note_running, print_bytes, print_n
 from whyrun.facts.subjects import command_arguments
 
 if TYPE_CHECKING:
-    from whyrun.api import Planned
+    from whyrun.facts.plans import Planned
     from whyrun.planning.answers.listing import Listing
     from whyrun.planning.plan import PlanOptions
     from whyrun.project import Project
@@ -124,8 +124,8 @@ class ListingOptions(NamedTuple):
 
 def requested_plan(project: Project, options: PlanOptions, at: str | None, assume: tuple[str, ...]) -> Planned:
     """The current plan, the plan of an earlier run, or the plan for assumed inputs."""
-    from whyrun.api import planned
     from whyrun.errors import error
+    from whyrun.facts.plans import planned
 
     if at is not None and (project.sets or project.inputs_file is not None):
         raise error(

@@ -99,7 +99,6 @@ def print_dry_run(
     as_json: bool,
 ) -> None:
     """Print what a run would do, from the same plan. Nothing is locked, executed or recorded."""
-    from whyrun.api import plan_now
     from whyrun.console.lines import LogLevel, TaskStatus
     from whyrun.console.preview import dry_run_lines, untouched_lines
     from whyrun.console.render import expectation
@@ -107,6 +106,7 @@ def print_dry_run(
     from whyrun.execution.dispatch.run_secrets import missing_secrets
     from whyrun.execution.run.preflight import check_folders, check_limits, check_resources, resource_limits
     from whyrun.execution.run.session import check_expected
+    from whyrun.facts.plans import plan_now
     from whyrun.log.journal import utc_now
     from whyrun.planning.answers.explain import expected_durations, headline
 

@@ -32,14 +32,13 @@ def command(
       whyrun validate then-now.yaml --set Topic=theatre --json
       whyrun validate plan.json --manifest inputs/manifest.json
     """
-    from whyrun.api import problems
     from whyrun.console.lines import count
     from whyrun.project import Project
 
     project: Project | None = None
     try:
         project = Project.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
-        found: tuple[Diagnostic, ...] = problems(project)
+        found: tuple[Diagnostic, ...] = project.problems
     except WhyrunError as wrong:  # for example, there is no such file
         found = wrong.diagnostics
     if as_json:

@@ -50,8 +50,8 @@ def command(
       whyrun verify r0002
       whyrun verify --replay all --json
     """
-    from whyrun.api import plan_of_run
     from whyrun.evidence.verify.verify import verify
+    from whyrun.facts.plans import plan_of_run
     from whyrun.log.runs import all_runs_lost
 
     only = _chosen_run(names, replay)

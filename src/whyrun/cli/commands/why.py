@@ -27,7 +27,7 @@ from whyrun.errors import Exit
 from whyrun.facts.subjects import command_context
 
 if TYPE_CHECKING:
-    from whyrun.api import Planned
+    from whyrun.facts.plans import Planned
     from whyrun.facts.subjects import Subject
     from whyrun.planning.answers.explain import CommandContext
     from whyrun.planning.answers.why import PlanView, Why, WhyJob
@@ -79,7 +79,7 @@ def command(
       whyrun why Job:Montage --all
       whyrun why Input:Topic
     """
-    from whyrun.api import planned
+    from whyrun.facts.plans import planned
     from whyrun.facts.subjects import find_subjects
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import PlanOptions
