@@ -18,7 +18,7 @@ from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import Graph
 from whyrun.ids import IdPattern, any_index, output_of, parse_id
 from whyrun.planning.judge import EMPTY, Judge, Verdict
-from whyrun.planning.reasons import MissingOutput, Reason, reason_json
+from whyrun.planning.reasons import Forced, MissingOutput, Reason, RetryPreviousFailure, reason_json
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -27,6 +27,8 @@ VERSION = 1
 WIDE = 64  # members; a plan writes a longer list as {count, digest, blob}
 _UP = "`--up 1` runs the first layer that has something to do; `whyrun plan` shows the layers"
 State = Literal["planned", "deferred", "inactive"]
+# Reasons that say nothing about inputs: with these alone, the job would consume what its last success consumed.
+_SAME_INPUTS = frozenset({RetryPreviousFailure.code, MissingOutput.code, Forced.code})
 
 
 class PlanOptions(msgspec.Struct, frozen=True):
@@ -52,6 +54,7 @@ class PlannedJob(msgspec.Struct, frozen=True):
     because: Mapping[str, Any] = msgspec.field(default_factory=dict)
     node: int = -1
     replaces: Mapping[str, str] = msgspec.field(default_factory=dict)  # adopted artifact → the run that adopted it
+    restorable: Mapping[str, str] = msgspec.field(default_factory=dict)  # missing artifact → the run that has it
 
     @property
     def is_running(self) -> bool:
@@ -264,7 +267,22 @@ def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer:
     return PlannedJob(
         table.job_id(position), table.decl.uses, layer, state, verdict.reasons, verdict.bindings, verdict.reuse,
         verdict.conditional, verdict.because, node, _replaced(snapshot, node, verdict.reuse),
+        _restorable(snapshot, node, verdict),
     )  # fmt: skip
+
+
+def _restorable(snapshot: PlanningSnapshot, node: int, verdict: Verdict) -> Mapping[str, str]:
+    """The outputs that a success had before the same step failed (with `--force`, or because its surroundings changed),
+    each with the run that has it. Like `replaces`, it is not part of the digest."""
+    record = snapshot.record(node)
+    if record is None or record.success is None or verdict.reuse is not None or not snapshot.has_failed(node):
+        return EMPTY
+    same = record.success.fingerprint == record.latest.fingerprint
+    if not same or any(reason.code not in _SAME_INPUTS for reason in verdict.reasons):
+        return EMPTY
+    missing = {reason.artifact for reason in verdict.reasons if isinstance(reason, MissingOutput)}
+    made = {output.id for output in record.success.outputs if output_of(output.id) is not None}
+    return {id_: run_name(record.success.run) for id_ in sorted(made & missing)}
 
 
 def _replaced(snapshot: PlanningSnapshot, node: int, reuse: Reuse | None) -> Mapping[str, str]:

@@ -24,6 +24,8 @@ def print_adoption(adoption: Adoption, verb: str, project: Project) -> None:
     click.echo(f"{adoption.run} {verb} {what}" + (f" → {adoption.path}" if adoption.path else ""))
     for leaf, value in adoption.leaves.items():
         click.echo(f"  {leaf} = {value_text(value)}")
+    for other in adoption.others:
+        click.echo(f"  with {other}, another output of the same success")
     if adoption.dependents:
         shown = ", ".join(adoption.dependents[:3])
         more = f" and {len(adoption.dependents) - 3} more" if len(adoption.dependents) > 3 else ""

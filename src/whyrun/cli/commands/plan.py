@@ -17,9 +17,10 @@ from whyrun.facts.subjects import command_arguments
 if TYPE_CHECKING:
     from whyrun.facts.plans import Planned
     from whyrun.planning.answers.listing import Listing
-    from whyrun.planning.plan import PlanOptions
+    from whyrun.planning.plan import Plan, PlanOptions
     from whyrun.project import Project
 
+MOST_KEPT = 3  # notes about earlier results
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -138,6 +139,7 @@ def requested_plan(project: Project, options: PlanOptions, at: str | None, assum
             note_running(project)
             note_lost_runs(project, print_note)
             found = planned(project, options, assume=assume, tell=print_note)
+            note_kept_results(project, found.plan)
     else:
         found = planned(project, options, assume=assume, at=at)
     for assumption in found.assumptions:
@@ -145,6 +147,22 @@ def requested_plan(project: Project, options: PlanOptions, at: str | None, assum
         if note is not None:
             print_note(note)
     return found
+
+
+def note_kept_results(project: Project, plan: Plan) -> None:
+    """Tell which jobs failed with the inputs of an earlier success, and how to take its result again."""
+    kept = [job for job in plan.jobs if job.restorable]
+    if not kept:
+        return
+    from whyrun.facts.subjects import command_context
+    from whyrun.planning.answers.explain import kept_lines
+
+    context = command_context(project)
+    for job in kept[:MOST_KEPT]:
+        (_, what), (_, command) = kept_lines(job, context)
+        print_note(f"{job.id} failed, and an earlier result is kept: {what} {command}")
+    if len(kept) > MOST_KEPT:
+        print_note(f"earlier results are kept for {len(kept) - MOST_KEPT} more jobs; `whyrun why ID` names the command")
 
 
 def read_by_conditions(project: Project, id_: str) -> str | None:

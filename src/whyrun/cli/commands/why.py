@@ -178,7 +178,7 @@ def _root_rows(roots: Sequence[WhyJob], known: PlanView, context: CommandContext
 
 
 def _job_rows(job: WhyJob, known: PlanView, context: CommandContext) -> Iterator[tuple[str, ...]]:
-    from whyrun.planning.answers.explain import job_lines
+    from whyrun.planning.answers.explain import job_lines, kept_lines
 
     if job.state == "clean":
         yield from _clean_rows(job)
@@ -186,6 +186,7 @@ def _job_rows(job: WhyJob, known: PlanView, context: CommandContext) -> Iterator
     # `WhyJob` can have more reasons than the plan lists: `--all` completes those of the first job.
     planned = msgspec.structs.replace(known.jobs[job.node], reasons=job.reasons)
     yield from job_lines(planned, "--all" if job.depth == 0 else "", context)
+    yield from kept_lines(planned, context)
     for artifact, success in job.made:
         verbs = {"executed": "was made in", "reused": "was reused in", "adopted": "was adopted in"}
         yield "", f"{artifact} {verbs[success.how]} {success.run}"

@@ -25,11 +25,12 @@ from whyrun.errors import WhyrunError, error, exit_of, in_short
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.adopt.adoptable import (
+    NO_OUTPUTS,
     AdoptionTarget,
+    Outputs,
     find_target,
     locate,
     not_adoptable,
-    recorded_outputs,
     stored_version,
 )
 from whyrun.execution.dispatch.step_builder import manifest, recorded_bindings
@@ -72,6 +73,7 @@ class Adoption:
     leaves: dict[str, Any]
     displaced: tuple[str, ...]
     dependents: tuple[str, ...]
+    others: tuple[str, ...]  # restored with it
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -84,6 +86,7 @@ class Adoption:
             "leaves": dict(self.leaves),
             "displaced": list(self.displaced),
             "dependents": list(self.dependents),
+            **({"others": list(self.others)} if self.others else {}),
         }
 
 
@@ -121,6 +124,12 @@ def restore_version(project: Project, artifact: str, run: str, reporter: Reporte
     """Adopt the version that was current after an earlier run."""
     number = project.state.run(run).number
 
+    def earlier(step: str, fingerprint: str) -> Outputs:
+        record = project.history(through=number).records.steps.get(step)
+        if record is None or not record.latest.ok or record.latest.fingerprint != fingerprint:
+            return NO_OUTPUTS
+        return {output.id: output for output in record.latest.outputs}
+
     def read(target: AdoptionTarget, spec: OutputSpec) -> list[OutputResult]:
         log = project.history(through=number)
         log.check_known(target.step)
@@ -143,8 +152,8 @@ def restore_version(project: Project, artifact: str, run: str, reporter: Reporte
             why = f"the version of {run} does not fit: {problem}"
             raise not_adoptable(artifact, why, _lists_versions(artifact)) from None
 
-    by = f"{_user()}, restored from {run}"
-    return _adopt(project, _Request(artifact, read, {"artifact": artifact, "from": run}, by), reporter, clock)
+    options, by = {"artifact": artifact, "from": run}, f"{_user()}, restored from {run}"
+    return _adopt(project, _Request(artifact, read, options, by, earlier), reporter, clock)
 
 
 # --- the run -----------------------------------------------------------------------------------------------------
@@ -158,6 +167,7 @@ class _Request:
     read: ReadVersion
     options: dict[str, Any]
     by: str
+    earlier: Callable[[str, str], Outputs] = lambda step, fingerprint: NO_OUTPUTS
 
 
 def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock) -> Adoption:
@@ -169,8 +179,12 @@ def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock
         if report is not None:
             reporter.note(f"{report.run} was cut short; its log was repaired")
         snapshot = project.snapshot()
-        target = find_target(snapshot, request.artifact, at)
-        results = request.read(target, target.spec())
+        target = find_target(snapshot, request.artifact, at, request.earlier)
+        results = request.read(target, target.spec(target.output))
+        for number, other in target.others:
+            spec = target.table.artifacts[number]
+            if not spec.is_leaf:
+                stored_version(spec.output, target.spec(spec.output), other, store)  # checks its bytes
         if _is_current(snapshot, target, results[0].sha256):
             return _adoption(snapshot, target, request.artifact, None, results, ())
         return _AdoptionRun(project, snapshot, request, target, results, reporter, clock, lock).execute()
@@ -204,7 +218,8 @@ def _adoption(
     parts = [ArtifactAt(target.table.number, numbers[r.key], target.position) for r in results]
     dependents = tuple(direct_readers(graph, *parts))
     path = target.path_of(target.at.artifact)
-    return Adoption(artifact, run, whole.sha256, whole.size, whole.type, path, leaves, displaced, dependents)
+    others = tuple(other.id for number, other in target.others if not target.table.artifacts[number].is_leaf)
+    return Adoption(artifact, run, whole.sha256, whole.size, whole.type, path, leaves, displaced, dependents, others)
 
 
 @dataclass(eq=False)
@@ -291,20 +306,21 @@ class _AdoptionRun:
         )
         numbers = target.numbers()
         # The whole output comes last: the fold takes the leaves only with it (see `RunFold.adopt`).
-        for result in (*self.results[1:], self.results[0]):
-            number = numbers[result.key]
+        own = [(numbers[r.key], r.sha256, r.size, r.type, r.value) for r in (*self.results[1:], self.results[0])]
+        others = [(number, o.sha256, o.size, o.type, o.value) for number, o in target.others]
+        for number, sha256, size, type_, value in (*others, *own):
             path, section = path_and_section(target.path_of(number))
             recorder.event(
                 ev.ArtifactAdopted(
                     artifact=target.table.artifact_id(number, target.position),
                     step_id=target.step,
-                    sha256=result.sha256,
-                    size=result.size,
-                    type=result.type,
+                    sha256=sha256,
+                    size=size,
+                    type=type_,
                     fingerprint=target.fingerprint,
                     bindings=bindings,
                     by=self.request.by,
-                    value=result.value,
+                    value=value,
                     suffix=recorded_suffix(target.table, number),
                     path=path,
                     section=section,
@@ -318,13 +334,12 @@ class _AdoptionRun:
             publisher.publish(path, whole.sha256, whole.type)
         # The published files of the job's other outputs may come from other inputs: replace those by the recorded
         # versions. Files that the user has changed stay; the next plan reports them.
-        outputs = recorded_outputs(self.snapshot, target)
         published: PublishedHashes | None = None
         for a, spec in enumerate(target.table.artifacts):
             path = target.path_of(a)
             if path is None or spec.output == target.output:
                 continue
-            output = outputs[target.table.artifact_id(a, target.position)]
+            output = target.outputs[target.table.artifact_id(a, target.position)]
             existing = publisher.content(path)
             if existing == output.sha256:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,11 @@ def not_adoptable(artifact: str, why: str, hint: str) -> WhyrunError:
 
 @dataclass(frozen=True, slots=True)
 class AdoptionTarget:
-    """The artifact, its job instance, and the fingerprint that the adopted version gets."""
+    """The artifact, its job instance, and the fingerprint that the adopted version gets.
+
+    `outputs`: the outputs that are recorded with this fingerprint, by ID. `brought`: none are, because a later attempt
+    failed; these are those of the run that is restored, and its other outputs come back with this one.
+    """
 
     at: ArtifactAt
     table: JobTable
@@ -39,6 +44,16 @@ class AdoptionTarget:
     node: int
     consumed: Consumption
     fingerprint: str
+    outputs: Mapping[str, Output]
+    brought: bool
+
+    @property
+    def others(self) -> Iterator[tuple[int, Output]]:
+        """The outputs and leaves that come back with the artifact, leaves first, each with its number."""
+        numbers = range(len(self.table.artifacts) if self.brought else 0)
+        for a in sorted(numbers, key=lambda a: not self.table.artifacts[a].is_leaf):
+            if self.table.artifacts[a].output != self.output:
+                yield a, self.outputs[self.table.artifact_id(a, self.position)]
 
     @property
     def step(self) -> str:
@@ -48,12 +63,13 @@ class AdoptionTarget:
     def output(self) -> str:
         return self.table.artifacts[self.at.artifact].output
 
-    def spec(self) -> OutputSpec:
-        column = self.table.output_of(self.at.artifact)
+    def spec(self, output: str) -> OutputSpec:
+        whole = next(a for a, spec in enumerate(self.table.artifacts) if spec.output == output and not spec.is_leaf)
+        column = self.table.output_of(whole)
         leaves = {
             spec.leaf_at(self.position)[1:]: spec.type
             for spec in self.table.artifacts
-            if spec.is_leaf and spec.output == self.output
+            if spec.is_leaf and spec.output == output
         }
         return OutputSpec(column.type, column.suffix, leaves, column.append)
 
@@ -82,8 +98,20 @@ def locate(graph: Graph, artifact: str) -> ArtifactAt:
     return at
 
 
-def find_target(snapshot: PlanningSnapshot, artifact: str, at: ArtifactAt) -> AdoptionTarget:
-    """Refuse unless all inputs of the job are known, and its other outputs are recorded for these inputs."""
+Outputs = Mapping[str, Output]  # by ID
+NO_OUTPUTS: Outputs = {}
+
+
+def find_target(
+    snapshot: PlanningSnapshot,
+    artifact: str,
+    at: ArtifactAt,
+    earlier: Callable[[str, str], Outputs] = lambda step, fingerprint: NO_OUTPUTS,
+) -> AdoptionTarget:
+    """Refuse unless all inputs of the job are known, and its other outputs are recorded for these inputs.
+
+    `earlier(step, fingerprint)`: the outputs of the run that is restored, if it made them from these inputs.
+    """
     known = PlanView(snapshot, compute_execution_plan(snapshot))
     graph = snapshot.dependency_graph
     node = graph.node(at)
@@ -102,18 +130,20 @@ def find_target(snapshot: PlanningSnapshot, artifact: str, at: ArtifactAt) -> Ad
             f"what `{job}` consumes is not known yet, because `{waiting}` is still to run",
             f"run it first: `whyrun run --target {shlex.quote(waiting)}`",
         )
-    target = AdoptionTarget(at, table, position, node, consumed, known.fingerprint(node, consumed))
+    fingerprint = known.fingerprint(node, consumed)
+    recorded = recorded_outputs(snapshot, node, fingerprint)
+    brought = {} if recorded else earlier(job, fingerprint)
+    target = AdoptionTarget(at, table, position, node, consumed, fingerprint, recorded or brought, bool(brought))
     _require_other_outputs(snapshot, target, artifact)
     return target
 
 
 def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, artifact: str) -> None:
-    recorded = recorded_outputs(snapshot, target)
     for a, spec in enumerate(target.table.artifacts):
         if spec.output == target.output:
             continue
         id_ = target.table.artifact_id(a, target.position)
-        output = recorded.get(id_)
+        output = target.outputs.get(id_)
         lost = output is not None and output.value is msgspec.UNSET and output.bytes_key in snapshot.lost
         # The next plan checks the same. An output that it rejects makes the job run again, which would replace the
         # adopted version.
@@ -127,10 +157,10 @@ def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, a
             )
 
 
-def recorded_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget) -> dict[str, Output]:
+def recorded_outputs(snapshot: PlanningSnapshot, node: int, fingerprint: str) -> Outputs:
     """By ID: the outputs that are recorded with the present fingerprint."""
-    record = snapshot.record(target.node)
-    attempt = record.by_fingerprint(target.fingerprint) if record is not None else None
+    record = snapshot.record(node)
+    attempt = record.by_fingerprint(fingerprint) if record is not None else None
     return {output.id: output for output in attempt.outputs} if attempt is not None and attempt.has_result else {}
 
 

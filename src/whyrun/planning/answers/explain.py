@@ -148,6 +148,21 @@ def job_lines(job: PlannedJob, shows_rest: str = "", context: CommandContext = N
     return lines
 
 
+def kept_lines(job: PlannedJob, context: CommandContext = NO_CONTEXT) -> list[Line]:
+    """The result that a job had before it failed with the same inputs, and the command that takes it again.
+
+    Not among `job_lines`: the plan does not take it. `why` shows these lines, `explain` and `plan` make a note of them.
+    """
+    if not job.restorable:
+        return []
+    import shlex
+
+    (artifact, run), *more = job.restorable.items()
+    what = f"{artifact} (and {len(more)} more)" if more else artifact
+    command = printable(f"whyrun restore {shlex.quote(artifact)} --from {run}{context.words}")
+    return [("kept", f"{what} of {run}; to use it again instead of running the job:"), ("", command)]
+
+
 def inactive_line(because: Mapping[str, Any]) -> Line:
     if "source" in because:
         return "source_inactive", f"{because['source']} is absent"
@@ -220,6 +235,8 @@ def _job_json(job: PlannedJob) -> dict[str, Any]:
         body["conditional"] = True
     if job.replaces:
         body["replaces_adopted"] = dict(job.replaces)
+    if job.restorable:
+        body["restorable"] = dict(job.restorable)
     body["reasons"] = [{**reason_json(reason), "text": reason.text(job.id)} for reason in job.reasons]
     return body
 
