@@ -69,6 +69,9 @@ class Terminal:
     def press(self, key: str) -> None:
         self._call("send-keys", key)
 
+    def resize(self, columns: int) -> None:
+        self._call("resize-window", "-x", str(columns))
+
     def screen(self, *, colour: bool = False) -> str:
         """What it shows, with wrapped lines joined."""
         return self._call("capture-pane", "-p", "-J", *(["-e"] if colour else [])).rstrip()

@@ -64,6 +64,9 @@ class Heard:
     def step_progress(self, step: str, fraction: float) -> None:
         pass
 
+    def step_took(self, step: str, seconds: float) -> None:
+        pass
+
     def note(self, text: str) -> None:
         self.notes.append(text)
 

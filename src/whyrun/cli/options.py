@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Any], Any]
 
-LOG_LEVELS = ("none", "summary", "all", "debug")
+LOG_LEVELS = ("none", "progress", "summary", "all", "debug")
 
 
 def _decorate(function: Any, options: list[Decorator]) -> Any:
@@ -252,7 +252,7 @@ def output_options(function: Function) -> Function:
                 type=click.Choice(LOG_LEVELS),
                 default="summary",
                 show_default=True,
-                help="all: also up-to-date jobs and tasks; debug: also tracebacks.",
+                help="progress: no line for each job; all: also up-to-date jobs and tasks; debug: also tracebacks.",
             ),
             click.option("--log-file", metavar="FILE", help="Append the lines to this file as well."),
         ],

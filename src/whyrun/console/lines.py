@@ -43,9 +43,10 @@ class LogLevel(IntEnum):
     """How much is logged. Each level includes the previous ones."""
 
     NONE = 0  # nothing
-    SUMMARY = 1  # a line for each job that a run touches, notes, and the summary at the end
-    ALL = 2  # also up-to-date jobs and the tasks that actions report
-    DEBUG = 3  # also tracebacks and the work of the engine itself
+    PROGRESS = 1  # the headline, the progress, failures, notes, and the summary at the end
+    SUMMARY = 2  # also a line for each job that a run touches
+    ALL = 3  # also up-to-date jobs and the tasks that actions report
+    DEBUG = 4  # also tracebacks and the work of the engine itself
 
     @classmethod
     def named(cls, name: str) -> LogLevel:
@@ -61,6 +62,7 @@ def task_status(status: str) -> TaskStatus:
 
 
 _IN_ACTION_NAMES = str.maketrans("[]", "()")  # the brackets of a line enclose the name of the action, and nothing else
+INTERRUPTED = "interrupted"
 INDENT = "    "  # a line that begins with it belongs to the line above
 
 
@@ -76,7 +78,14 @@ class TaskLine:
     traceback: str = ""
     see: int | None = None  # the number of the log line where the traceback begins
     always: bool = False  # shown also with `--quiet`
+    interrupted: bool = False  # Ctrl-C, `--fail-fast` or a signal ended the step; its status is FAILED
     _rendered: str = ""
+
+    @property
+    def shown_from(self) -> LogLevel:
+        """The lowest level that shows it. A level that has no line for each job still tells what went wrong."""
+        wrong = self.status in BAD and not self.interrupted
+        return LogLevel.PROGRESS if self.always or wrong else self.level
 
     def render(self, see: int | None = None) -> str:
         if not self._rendered:  # cached: terminal, log file and capture list all render it
@@ -85,6 +94,13 @@ class TaskLine:
             self._rendered = f"{when} [{action}] {self.status.value} {printable(self.text)}"
         number = self.see if see is None else see
         return f"{self._rendered} (see log line {number})" if self.traceback and number is not None else self._rendered
+
+    def for_terminal(self) -> str:
+        """The line for people. That a step was interrupted is no failure of it, but no status of its own either."""
+        if not self.interrupted:
+            return self.render()
+        head, status, text = self.render().partition(f"] {self.status.value} ")
+        return f"{head}{status.replace(self.status.value, INTERRUPTED)}{text.removesuffix(f' → {INTERRUPTED}')}"
 
     def log_lines(self, number: int) -> list[str]:
         """The line and its traceback for a log in which this is line `number`."""

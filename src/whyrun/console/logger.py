@@ -20,6 +20,7 @@ from typing import IO, Any
 from whyrun.console.lines import (
     BAD,
     INDENT,
+    INTERRUPTED,
     SHOWN_FILES,
     LogLevel,
     TaskLine,
@@ -136,13 +137,13 @@ class WorkflowLogger:
     def line(self, line: TaskLine) -> None:
         with self._lock:
             self.counts[line.status] += 1
-            if line.level > self.log_level:
+            if line.shown_from > self.log_level:
                 return
             self._into_file(line.log_lines)
             if self._capture is not None:
                 self._capture.append(line.render())
             if self._terminal is not None and (not self._quiet or line.status in BAD or line.always):
-                self._show(self._terminal.paint.status_line(line.render(), line.status))
+                self._show(self._terminal.status_line(line))
                 if self.log_level >= LogLevel.DEBUG and line.traceback:
                     self._show("\n".join(line.traceback_lines()))
 
@@ -156,16 +157,21 @@ class WorkflowLogger:
             if self._progress is not None:
                 self._progress.progress.work.at(step, fraction)
 
+    def step_took(self, step: str, seconds: float) -> None:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.progress.work.took(step, seconds)
+
     def note(self, text: str) -> None:
         """Log something that the user should know, at every level except `none`."""
-        self._say(_one_block(f"note: {text}"), LogLevel.SUMMARY, always=True)
+        self._say(_one_block(f"note: {text}"), LogLevel.PROGRESS, always=True)
 
     def debug(self, text: str) -> None:
         self._say(_one_block(f"debug: {text}"), LogLevel.DEBUG)
 
     def say(self, text: str, style: str | None = None) -> None:
         """Log the first and the last text of a run, which Whyrun wrote itself. `style` colours the first line."""
-        self._say(split_printable(text), LogLevel.SUMMARY, style=style)
+        self._say(split_printable(text), LogLevel.PROGRESS, style=style)
 
     def finish(self) -> None:
         self.finish_progress()
@@ -174,7 +180,7 @@ class WorkflowLogger:
 
     def _begin(self, progress: Progress) -> None:
         self.finish_progress()
-        if self._terminal is None or self._quiet or self.log_level < LogLevel.SUMMARY:
+        if self._terminal is None or self._quiet or self.log_level < LogLevel.PROGRESS:
             return
         if self._terminal.interactive:
             self._progress = BarProgress(progress)
@@ -220,8 +226,14 @@ class _Terminal:
     def __init__(self, stream: IO[str]) -> None:
         self.stream = stream
         self.paint = Paint.for_stream(stream, os.environ)
-        self.interactive = stream is sys.stderr and stream.isatty() and os.environ.get("TERM") != "dumb"
+        self.for_people = stream.isatty()  # lines in a pipe may be for a program
+        self.interactive = stream is sys.stderr and self.for_people and os.environ.get("TERM") != "dumb"
         self._closed = False
+
+    def status_line(self, line: TaskLine) -> str:
+        if self.for_people and line.interrupted:
+            return self.paint.status_line(line.for_terminal(), INTERRUPTED)
+        return self.paint.status_line(line.render(), line.status)
 
     def write_all(self, texts: list[str]) -> None:
         """Write in few chunks, each small enough for the buffer of the stream (see `_flush`)."""

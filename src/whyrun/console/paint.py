@@ -15,9 +15,12 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", 
 
 @cache
 def _status_styles() -> Mapping[str, str]:
-    from whyrun.console.lines import BAD  # imported late, as below: a pipe has no colours
+    from whyrun.console.lines import BAD, INTERRUPTED  # imported late, as below: a pipe has no colours
 
-    done, planned = dict.fromkeys(("EXECUTES", "IDENTICAL"), "green"), {"WOULD_EXECUTE": "yellow"}
+    done, planned = (
+        dict.fromkeys(("EXECUTES", "IDENTICAL"), "green"),
+        {"WOULD_EXECUTE": "yellow", INTERRUPTED: "yellow"},
+    )
     return {**done, **planned, **dict.fromkeys(("SKIPS", "WOULD_SKIP"), "dim"), **dict.fromkeys(BAD, "red")}
 
 

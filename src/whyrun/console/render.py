@@ -219,7 +219,7 @@ def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
     savings = f"; saved ~{about(facts.saved)} by not running the rest again" if facts.saved >= 0.05 else ""
     lines = [f"{facts.run} {facts.state} in {seconds(facts.duration)}: {', '.join(parts)}{savings}"]
     if facts.statuses:
-        lines.append(f"  {_statuses_text(facts.statuses, all_counts)}")
+        lines.append(f"  {statuses_text(facts.statuses, all_counts)}")
     lines.extend(usage_lines(facts.usage))
     lines.extend([f"  shared store: {facts.shared}"] if facts.shared else ())
     # An interrupted step is counted above, but it has no error to show.
@@ -246,14 +246,19 @@ def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
     return "\n".join(lines)
 
 
-def _statuses_text(statuses: Mapping[str, int], counts: Mapping[str, int]) -> str:
-    """`EXECUTES 3, SKIPS 4 (2 up to date, 2 blocked), FAILED 1`: the lines by status, with their states in brackets."""
-    states = {"SKIPS": ("clean", "reused", "inactive", "blocked"), "FAILED": ("interrupted",)}
+def statuses_text(statuses: Mapping[str, int], counts: Mapping[str, int]) -> str:
+    """`EXECUTES 3, SKIPS 4 (2 up to date, 2 blocked), FAILED 1, interrupted 2`: the lines by status.
+
+    For people, an interrupted job is no failure: it is counted apart, although its line has the status FAILED.
+    """
     names = dict(_COUNTED)
     texts = []
     for status, number in statuses.items():
-        parts = [f"{counts[key]} {names[key]}" for key in states.get(status, ()) if counts[key]]
-        texts.append(f"{status} {number}" + (f" ({', '.join(parts)})" if parts else ""))
+        skipped = ("clean", "reused", "inactive", "blocked") if status == "SKIPS" else ()
+        parts = [f"{counts[key]} {names[key]}" for key in skipped if counts.get(key)]
+        failed = number - (counts["interrupted"] if status == "FAILED" else 0)
+        texts += [f"{status} {failed}" + (f" ({', '.join(parts)})" if parts else "")] if failed else []
+    texts += [f"interrupted {counts['interrupted']}"] if counts["interrupted"] else []
     return ", ".join(texts)
 
 

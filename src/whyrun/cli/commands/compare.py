@@ -150,9 +150,11 @@ def _notes(project: Project, ids: Sequence[str], result: CompareResult) -> Itera
 
 
 def _summary(project: Project, result: CompareResult, failures: Sequence[Failure]) -> Iterator[str]:
+    from dataclasses import asdict
+
     from whyrun.console.lines import count, seconds
     from whyrun.console.paths import relative
-    from whyrun.console.render import usage_lines
+    from whyrun.console.render import statuses_text, usage_lines
 
     assert result.run is not None
     counts = result.counts
@@ -169,7 +171,7 @@ def _summary(project: Project, result: CompareResult, failures: Sequence[Failure
         number = len(result.accepted)
         yield f"  accepted: {count(number, 'result')} {'is' if number == 1 else 'are'} now the latest"
     if result.statuses:
-        yield "  " + ", ".join(f"{status} {number}" for status, number in result.statuses.items())
+        yield f"  {statuses_text(result.statuses, asdict(counts))}"
     yield from usage_lines(result.usage.to_json())
     different = [artifact for artifact in result.artifacts if artifact.status == "DIFFERENT"]
     for artifact in different[:SHOWN]:

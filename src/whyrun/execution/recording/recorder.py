@@ -47,6 +47,9 @@ class Reporter(Protocol):
 
     def step_progress(self, step: str, fraction: float) -> None: ...
 
+    def step_took(self, step: str, seconds: float) -> None:
+        """A step has succeeded."""
+
     def note(self, text: str) -> None: ...
 
     def debug(self, text: str) -> None: ...
@@ -158,10 +161,12 @@ class Recorder:
         traceback: str = "",
         level: LogLevel = LogLevel.SUMMARY,
         always: bool = False,
+        interrupted: bool = False,
     ) -> None:
         """A line for `whyrun.log`, shown to the user once it is synced. `always`: also with `--quiet`."""
         now = self.clock().astimezone()
-        self._lines.append(TaskLine(now, action, status, text, level, traceback, always=always))
+        line = TaskLine(now, action, status, text, level, traceback, always=always, interrupted=interrupted)
+        self._lines.append(line)
 
     def debug(self, text: str) -> None:
         self._debug.write(f"{self.clock().isoformat()} " + f"\n{INDENT}".join(split_printable(text)) + "\n")

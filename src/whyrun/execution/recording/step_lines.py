@@ -100,7 +100,7 @@ class StepLines:
         note: str = "",
         retry_after: int | None = None,
     ) -> None:
-        """An interrupted step is shown as FAILED. `retry_after`: the failed attempt."""
+        """The status of an interrupted step is FAILED, and its line says so. `retry_after`: the failed attempt."""
         shown = TaskStatus.TIMED_OUT if failure.status == "TIMED_OUT" else TaskStatus.FAILED
         what = self._shortened_if_repeated(task_name(table, position), failure.text)
         tries = table.decl.retries.max + 1
@@ -112,7 +112,8 @@ class StepLines:
         )
         # The traceback of a killed step shows only where the signal arrived.
         below = failure.traceback if failure.status == "FAILED" else ""
-        self.recorder.status(table.decl.uses, shown, text, traceback=below)
+        interrupted = failure.status == "INTERRUPTED"
+        self.recorder.status(table.decl.uses, shown, text, traceback=below, interrupted=interrupted)
 
     def _shortened_if_repeated(self, step: str, what: str) -> str:
         """All steps of a branch share its condition; why it has no value is printed for the first of them only."""

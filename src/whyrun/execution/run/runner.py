@@ -389,6 +389,7 @@ class Runner:
             if self.scheduler.is_awaited(active.node):
                 self.results.add(active.node, made)
             self.scheduler.move(active.node, "finish")
+            self.recorder.reporter.step_took(active.id, message.duration)
             finished.append((active, message))
 
     def step_lost(self, active: ActiveStep, message: StepLost) -> None:
