@@ -61,12 +61,52 @@ def check_utf8(path: str, what: str, hint: str) -> None:
         )
 
 
+# --- plain values ------------------------------------------------------------------------------------------------
+
+_EXACT_KINDS = frozenset("biufU")  # dtypes of numpy whose values are exactly a bool, int, float or str of Python
+
+
 def plain_scalar(value: Any) -> Any:
-    """Convert an instance of a subclass of str, int or float (such as a `StrEnum`) to the plain type."""
+    """Convert an instance of a subclass of str, int or float (such as a `StrEnum`) to the plain type, and a scalar of
+    numpy or of a library like it, if nothing is lost.
+
+    Nothing is imported: such a scalar describes itself. What has a loss or another meaning (a complex number, a date,
+    a wider float) stays as it is.
+    """
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, bool):
         return value
     if isinstance(value, int):
         return int.__int__(value)
-    return float.__float__(value) if isinstance(value, float) else value
+    if isinstance(value, float):
+        return float.__float__(value)
+    if getattr(value, "ndim", None) != 0 or not callable(getattr(value, "item", None)) or not _is_exact(value):
+        return value
+    found = value.item()
+    if isinstance(found, bool | int | float | str):
+        return found
+    try:  # a wider float is no Python number
+        return float(found) if float(found) == found else value
+    except (TypeError, ValueError, OverflowError):
+        return value
+
+
+def plain_json(value: Any) -> Any:
+    """The value with its scalars converted by `plain_scalar`, and arrays of numpy as lists of them."""
+    if isinstance(value, dict):
+        return {key: plain_json(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain_json(member) for member in value]
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", 0) and _is_exact(value):
+        return plain_json(value.tolist())
+    return plain_scalar(value)
+
+
+def _is_exact(value: Any) -> bool:
+    """Whether its numbers are all that it means as JSON: no dates, no mask. The dtypes of other libraries have no
+    kind."""
+    if hasattr(value, "mask"):
+        return False
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return kind is None or kind in _EXACT_KINDS

@@ -25,7 +25,7 @@ from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.worker.context import output_path
 from whyrun.execution.worker.failure import StepError
 from whyrun.ids import Segment, parse_id_of
-from whyrun.json_values import limit_problem, plain_scalar, size_problem
+from whyrun.json_values import limit_problem, plain_json, plain_scalar, size_problem
 from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
 from whyrun.workflow.nodes import below
 
@@ -207,8 +207,6 @@ def _parsed_value(name: str, type_: str, path: Path) -> Any:
 
 
 def _value(key: str, type_: str, value: Any, scratch: Scratch | None = None) -> _Ready:
-    if type(value).__module__ == "numpy" and hasattr(value, "item"):
-        value = value.item()
     value = plain_scalar(value)
     if not _fits(type_, value):
         raise StepError("WrongOutputType", f"`{key}` is declared as {type_}, but is {_type(value)}: {value!r:.100}")
@@ -236,7 +234,10 @@ def _fits(type_: str, value: Any) -> bool:
 def _canonical(key: str, value: Any, scratch: Scratch | None) -> bytes:
     """`scratch`: where to keep, as text, a returned value that JSON cannot hold."""
     try:
-        return canonical_json(value)
+        try:
+            return canonical_json(value)
+        except TypeError:
+            return canonical_json(plain_json(value))
     except (TypeError, ValueError, RecursionError) as problem:
         message = f"`{key}` cannot be written as JSON: {why_not_json(value) or problem}"
         if scratch is not None:

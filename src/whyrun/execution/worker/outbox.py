@@ -17,7 +17,7 @@ from whyrun.artifacts.durable import write_all
 from whyrun.execution.protocol.framing import Acknowledged, decode_acknowledged, encode, timestamp
 from whyrun.execution.protocol.messages import ExecStep, Message, StepBegan
 from whyrun.execution.worker.failure import utf8
-from whyrun.json_values import limit_problem
+from whyrun.json_values import limit_problem, plain_json
 
 # --- limits on messages ------------------------------------------------------------------------------------------
 #
@@ -56,7 +56,7 @@ def shortened(message: str) -> str:
 
 def as_json(what: str, value: Any, exact: bool) -> Any:
     """The value as plain JSON. `exact`: raise ValueError unless it already is; else convert it for display."""
-    problem = limit_problem(value) if exact else None
+    problem = (limit_problem(value) or limit_problem(value := plain_json(value))) if exact else None
     if problem is not None:
         raise ValueError(f"{what} cannot be kept: it {problem}")
     try:
