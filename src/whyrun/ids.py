@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 import msgspec
@@ -28,7 +28,9 @@ _BARE = lazy_regex(r"[A-Za-z0-9_.+-]+")
 _INTEGER = lazy_regex(r"-?[0-9]+")
 _NUMBER = lazy_regex(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
 _STAR = lazy_regex(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
-_INDEX = lazy_regex(r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]')
+_INDEX_TEXT = r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]'
+_INDEX = lazy_regex(_INDEX_TEXT)
+_SEGMENT = lazy_regex(rf"(?:{_INDEX_TEXT}|[^.\[])+")
 _NUMBERED = lazy_regex(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\]")
 _FILE_NAME_LIMIT = 200
 _SHOWN = 300  # characters of an ID in a message
@@ -112,6 +114,13 @@ def output_of(artifact: str) -> str | None:
     return found.group(1) if found is not None else None
 
 
+def job_of(artifact: str) -> str:
+    """The job instance that makes an artifact: `Artifact:Clip.Frame[0].Score` → `Job:Clip[0]`."""
+    parsed = parse_id_of("Artifact", artifact)
+    imports = "".join(f"{name}/" for name in parsed.imports)
+    return f"Job:{imports}{parsed.segments[0].name}{format_indices(parsed.segments[1].indices)}"
+
+
 @lru_cache(maxsize=4096)  # called several times for each step
 def file_name(path: str) -> str:
     """An ID's path (`ThenImage[0]`) as one file name: percent-encoded, shortened with a hash above 200 bytes."""
@@ -143,6 +152,22 @@ def any_index(id_: str) -> str:
     return _INDEX.sub("[*]", id_)
 
 
+def shape_of(pattern: str, id_: str) -> str:
+    """The pattern like this one that matches an ID with imports or more indices: `Job:*` and `Job:Fit[9]` give
+    `Job:*[*]`."""
+    kind, _, rest = any_index(id_).partition(":")
+    imports, _, path = rest.rpartition("/")
+    own = _segments(pattern.partition(":")[2])
+    parts = []
+    for number, segment in enumerate(_segments(path)):
+        head, brackets, indices = segment.partition("[")
+        starred = number < len(own) and own[number].partition("[")[0] == "*"
+        parts.append(("*" if starred else head) + brackets + indices)
+    if own[0].partition("[")[0] == "*":
+        imports = "/".join("*" for _ in imports.split("/")) if imports else ""
+    return f"{kind}:{imports}{'/' if imports else ''}{'.'.join(parts)}"
+
+
 class IdPattern:
     """An ID in which `*` stands for a whole name or index: `Job:learn[asia][*]`."""
 
@@ -172,6 +197,31 @@ class IdPattern:
 
     def matches(self, text: str) -> bool:
         return text == self.text if self._regex is None else self._regex.fullmatch(text) is not None
+
+    @cached_property
+    def _as_read(self) -> re.Pattern[str] | None:
+        kind, _, rest = self.text.partition(":")
+        stars = list(_STAR.finditer(rest))
+        if not any(star.end() == len(rest) or rest[star.end()] != "]" for star in stars):
+            return None  # a `*` for an index stands for one index, as everybody reads it
+        name, any_indices = r"[A-Za-z_][A-Za-z0-9_-]*", f"(?:{_INDEX.pattern})*"
+        out = [re.escape(kind + ":")]
+        for segment in _segments(rest):
+            head, brackets, indices = segment.partition("[")
+            out.append(rf"(?:{name}/)*{name}" if head == "*" else re.escape(head).replace(r"\*", name))
+            out.append(re.escape(brackets + indices).replace(r"\[\*\]", _INDEX.pattern) + any_indices)
+            out.append(r"\.")
+        return re.compile("".join(out[:-1]))
+
+    def reads_as(self, text: str) -> bool:
+        """Whether a reader may expect the pattern to match this ID: `Job:*` reads as all jobs, with their indices and
+        those of imports."""
+        return self._as_read is not None and self._as_read.fullmatch(text) is not None
+
+
+def _segments(path: str) -> list[str]:
+    """Split `ThenImage[0].caption` at the dots outside its indices."""
+    return [part.group() for part in _SEGMENT.finditer(path)]
 
 
 def _is_text(value: str) -> bool:

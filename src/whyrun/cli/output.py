@@ -18,6 +18,7 @@ from whyrun.cli.broken_pipe import reader_is_gone
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from whyrun.graph.tables import Graph
     from whyrun.project import Project
 
 LISTED = 50  # rows of a long list that are shown without --all
@@ -99,6 +100,16 @@ def note_lost_runs(project: Project, note: Callable[[str], None]) -> None:
             f"`{old}` has runs of this workflow, but is not used: because of `{config}`, the state is in `{new}`. "
             f"To use these runs, move them there, or use `--state {shlex.quote(old)}`"
         )
+
+
+def note_narrow_patterns(graph: Graph, texts: Iterable[str]) -> None:
+    """Tell which patterns stand for fewer jobs or artifacts than a reader would think."""
+    texts = [text for text in texts if "*" in text]
+    if texts:
+        from whyrun.planning.answers.listing import narrow_patterns
+
+        for note in narrow_patterns(graph, texts):
+            print_note(note)
 
 
 # --- text --------------------------------------------------------------------------------------------------------

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from whyrun.ids import job_of
+
 if TYPE_CHECKING:
+    from whyrun.graph.tables import Graph
     from whyrun.evidence.queries.current import CurrentArtifact, StaleFile
     from whyrun.evidence.queries.run_list import Unfinished
     from whyrun.planning.plan import Plan
@@ -23,6 +27,7 @@ class Status:
     unfinished: Unfinished | None
     artifacts: list[CurrentArtifact]
     stale: list[StaleFile]
+    inputs_changed: list[str]
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -31,7 +36,7 @@ class Status:
             "unfinished": self.unfinished.to_json() if self.unfinished is not None else None,
             "jobs": self.jobs,
             "plan": dict(self.plan.totals),
-            "inputs_changed": self.snapshot.inputs_changed,
+            "inputs_changed": self.inputs_changed,
             "artifacts": [artifact.to_json() for artifact in self.artifacts],
             "stale_files": [file.to_json() for file in self.stale],
         }
@@ -40,7 +45,7 @@ class Status:
 def current_status(project: Project, patterns: tuple[str, ...]) -> Status:
     from whyrun.evidence.queries.current import current_artifacts, stale_files
     from whyrun.evidence.queries.run_list import unfinished_run
-    from whyrun.planning.plan import compute_execution_plan, match_nodes
+    from whyrun.planning.plan import compute_execution_plan
 
     project.config, project.graph, project.actions  # noqa: B018  # report all problems together
     # Look for a running run before reading the log: it may end in between.
@@ -54,17 +59,44 @@ def current_status(project: Project, patterns: tuple[str, ...]) -> Status:
         # As of the snapshot: the log grows, and later other steps are open.
         unfinished = msgspec.structs.replace(unfinished, open_steps=tuple(sorted(snapshot.running_steps)))
     artifacts = list(current_artifacts(snapshot, plan))
-    if patterns:
-        wanted = _wanted(patterns)
-        for pattern in patterns:
-            match_nodes(graph, pattern)  # raises if nothing matches
-        artifacts = [a for a in artifacts if any(p.matches(a.id) or p.matches(a.job) for p in wanted)]
     runs, pruned = project.state.runs_and_tombstones()
     stale = stale_files(graph, plan, runs, project.observer().published, pruned)
-    return Status(snapshot, plan, plan.snapshot["jobs"], unfinished, artifacts, stale)
+    inputs_changed = snapshot.inputs_changed
+    if patterns:
+        chosen = _Chosen(graph, patterns, stale)
+        artifacts = [artifact for artifact in artifacts if chosen.has(artifact.id, artifact.job)]
+        stale = [file for file in stale if chosen.has(file.artifact, job_of(file.artifact))]
+        inputs_changed = chosen.read_by_them(inputs_changed)
+    return Status(snapshot, plan, plan.snapshot["jobs"], unfinished, artifacts, stale, inputs_changed)
 
 
-def _wanted(patterns: tuple[str, ...]) -> list[Any]:
-    from whyrun.ids import IdPattern
+class _Chosen:
+    """The jobs and artifacts that the user asks for."""
 
-    return [IdPattern(pattern) for pattern in patterns]
+    def __init__(self, graph: Graph, patterns: tuple[str, ...], stale: Iterable[StaleFile]) -> None:
+        """A pattern must match a current job or artifact, or a leftover of a former one."""
+        from whyrun.errors import WhyrunError
+        from whyrun.ids import IdPattern
+        from whyrun.planning.plan import match_nodes
+
+        self.graph, self.patterns, self.nodes = graph, [IdPattern(text) for text in patterns], set[int]()
+        for text, pattern in zip(patterns, self.patterns, strict=True):
+            try:
+                self.nodes.update(match_nodes(graph, text))
+            except WhyrunError:
+                if not any(pattern.matches(file.artifact) or pattern.matches(job_of(file.artifact)) for file in stale):
+                    raise
+
+    def has(self, artifact: str, job: str) -> bool:
+        return any(pattern.matches(artifact) or pattern.matches(job) for pattern in self.patterns)
+
+    def read_by_them(self, inputs: list[str]) -> list[str]:
+        """Those of these inputs that a chosen job reads, as a whole or as an element."""
+        from whyrun.graph.tables import InputAt, sources_of
+
+        read: set[str] = set()
+        for node in self.nodes if inputs else ():
+            table, position = self.graph.table_at(node)
+            for _, column in table.operand_columns():
+                read.update(source.id for source in sources_of(column.at(position)) if isinstance(source, InputAt))
+        return [id_ for id_ in inputs if any(id_ == one or id_.startswith(f"{one}[") for one in read)]

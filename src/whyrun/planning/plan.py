@@ -16,7 +16,7 @@ from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_o
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import Graph
-from whyrun.ids import IdPattern, any_index, output_of, parse_id
+from whyrun.ids import IdPattern, any_index, output_of, parse_id, shape_of
 from whyrun.planning.judge import EMPTY, Judge, Verdict
 from whyrun.planning.reasons import Forced, MissingOutput, Reason, RetryPreviousFailure, reason_json
 from whyrun.planning.reuse import Reuse
@@ -368,6 +368,8 @@ def unknown_id(text: str, known: Sequence[str], *, patterns: bool = True) -> Exc
     if near:
         hint = f"it has instances: name one, such as `{near[0]}`"
         hint += f", or all with `{_all_of(text, near[0])}`" if patterns else ""
+    elif "*" in text and (wider := {shape_of(text, id_): None for id_ in filter(IdPattern(text).reads_as, known)}):
+        hint = f"a `*` is one whole name or index: write {' or '.join(f'`{shape}`' for shape in wider)}"
     elif "[*]" in text:  # suggest a pattern for a misspelt pattern
         known = list(dict.fromkeys(map(any_index, known)))
         hint = next((f"did you mean `{each}`?" for each in known if each.startswith(text + "[")), None)

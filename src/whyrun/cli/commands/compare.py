@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from whyrun.cli.options import OutputOptions, execution_options, names_and_project, output_options, report_misfits
-from whyrun.cli.output import note_running, print_json
+from whyrun.cli.output import note_narrow_patterns, note_running, print_json
 from whyrun.facts.subjects import command_arguments, is_id
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def print_dry_run(
 
     note_running(project)
     preview = preview_comparison(project, ids, against, options)
+    note_narrow_patterns(project.graph, ids)
     if as_json:
         print_json(preview.to_json(options.jobs))
         return

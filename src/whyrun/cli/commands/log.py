@@ -133,10 +133,9 @@ def step_of(fields: dict[str, Any]) -> str:
     """The step of an event. A comparison has only the artifact; its ID names the step."""
     if fields["event"] != "comparison":
         return str(fields.get("step_id", ""))
-    from whyrun.ids import format_indices, parse_id
+    from whyrun.ids import job_of
 
-    artifact = parse_id(fields["artifact"])
-    return f"Job:{artifact.job}{format_indices(artifact.segments[1].indices)}"
+    return job_of(fields["artifact"])
 
 
 def status_of(fields: dict[str, Any]) -> str | None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 import click
 
 from whyrun.cli.options import plan_options, project_options
-from whyrun.cli.output import note_lost_runs, note_running, print_bytes, print_note
+from whyrun.cli.output import note_lost_runs, note_narrow_patterns, note_running, print_bytes, print_note
 from whyrun.facts.subjects import command_arguments
 
 if TYPE_CHECKING:
@@ -110,6 +110,7 @@ class ListingOptions(NamedTuple):
         from whyrun.planning.plan import match_nodes
 
         graph = planned.snapshot.dependency_graph
+        note_narrow_patterns(graph, self.jobs)
         nodes = frozenset(node for text in self.jobs for node in match_nodes(graph, text)) if self.jobs else None
         whole = None
         if self.show_all and self.jobs:
@@ -142,6 +143,7 @@ def requested_plan(project: Project, options: PlanOptions, at: str | None, assum
             note_kept_results(project, found.plan)
     else:
         found = planned(project, options, assume=assume, at=at)
+    note_narrow_patterns(found.snapshot.dependency_graph, [*options.force, *options.targets])
     for assumption in found.assumptions:
         note = read_by_conditions(project, assumption.id)
         if note is not None:

@@ -18,7 +18,7 @@ from whyrun.cli.options import (
     project_options,
     report_misfits,
 )
-from whyrun.cli.output import note_lost_runs, note_running, print_json, print_note
+from whyrun.cli.output import note_lost_runs, note_narrow_patterns, note_running, print_json, print_note
 from whyrun.cli.saved_plan import saved_plan
 from whyrun.facts.show import failure_location
 from whyrun.facts.subjects import command_arguments
@@ -114,6 +114,7 @@ def print_dry_run(
     note_lost_runs(project, print_note)
     planned = plan_now(project, project.snapshot(), options, print_note)
     plan, snapshot = planned.plan, planned.snapshot
+    note_narrow_patterns(snapshot.dependency_graph, [*options.force, *options.targets])
     check_expected(plan, snapshot, saved)
     check_limits(project, run_options.limits or {})
     nodes = [job.node for job in plan.planned]

@@ -14,6 +14,7 @@ from whyrun.cli.output import (
     columns,
     complete_last_run,
     local_time,
+    note_narrow_patterns,
     page,
     print_json,
     print_lines,
@@ -36,7 +37,8 @@ if TYPE_CHECKING:
 def command(project: Project, names: tuple[str, ...], show_all: bool, as_json: bool) -> None:
     """Show the state of the jobs, changed inputs, current artifacts, and leftover published files.
 
-    IDs of jobs or artifacts choose the listed artifacts; `*` stands for a name or index.
+    IDs of jobs or artifacts choose the listed artifacts, changed inputs and leftover files; `*` stands for a name or
+    index.
 
     \b
     Example:
@@ -48,6 +50,7 @@ def command(project: Project, names: tuple[str, ...], show_all: bool, as_json: b
     project.graph  # noqa: B018  # problems of the workflow are reported first
     complete_last_run(project)
     status = current_status(project, names)
+    note_narrow_patterns(status.snapshot.dependency_graph, names)
     if as_json:
         print_json(status.to_json())
     else:
@@ -61,9 +64,9 @@ def _lines(status: Status, show_all: bool) -> Iterator[str]:
     yield "jobs: " + ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in status.jobs.items() if number)
     if status.unfinished is not None:
         yield _unfinished(status.unfinished)
-    if status.snapshot.inputs_changed:
+    if status.inputs_changed:
         yield "inputs that changed since the last run"
-        shown, rest = page(status.snapshot.inputs_changed, show_all)
+        shown, rest = page(status.inputs_changed, show_all)
         yield from (f"  {id_}" for id_ in shown)
         if rest is not None:
             yield rest

@@ -14,6 +14,7 @@ from whyrun.cli.options import project_options
 from whyrun.cli.output import (
     LISTED,
     columns,
+    note_narrow_patterns,
     note_running,
     page,
     print_json,
@@ -88,6 +89,7 @@ def command(
         note_running(project)
     found = planned(project, PlanOptions(), at=at, tell=print_note)
     subjects = find_subjects(found.snapshot.dependency_graph, id_)
+    note_narrow_patterns(found.snapshot.dependency_graph, [id_])
     known = PlanView(found.snapshot, found.plan)
     head: dict[str, Any] = {"id": id_, "at": at, "log_position": found.snapshot.log_position}
     is_pattern = subjects[0].id != id_

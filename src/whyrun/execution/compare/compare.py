@@ -39,6 +39,7 @@ from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.runs import RunRef
+from whyrun.planning.answers.listing import narrow_patterns
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, match_nodes
 from whyrun.project import Project
 from whyrun.snapshot.records import Output, Records, run_name
@@ -332,6 +333,8 @@ def compare_workflow(
         records, subjects = subjects_of(project, snapshot, compare.ids, compare.against)
         if on_subjects is not None:
             on_subjects(ComparisonPreview(snapshot, subjects))
+        for note in narrow_patterns(snapshot.dependency_graph, compare.ids):
+            reporter.note(note)
         if not subjects:
             return CompareResult(None, "nothing", 0, CompareCounts(), 0.0)
         executing = [subject.node for subject in subjects if subject.executes]

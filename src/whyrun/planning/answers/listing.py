@@ -6,16 +6,18 @@ chooses some of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from whyrun.ids import parse_id_of
+from whyrun.graph.tables import Graph
+from whyrun.ids import IdPattern, parse_id_of, shape_of
 from whyrun.planning.plan import Plan, PlannedJob
 
 SUMMARISED = 1000  # jobs: of more, a summary is shown
 SHOWN = 200  # jobs of one block; `--all` shows every one
 DEFERRED = 10  # jobs of the block `deferred`
+SHAPES = 5  # patterns in a note
 STATUSES = ("planned", "reused", "deferred", "inactive")
 
 
@@ -97,6 +99,26 @@ def plan_blocks(jobs: Sequence[PlannedJob]) -> list[tuple[str, list[PlannedJob]]
             others[job.state].append(job)
     blocks = [(f"layer {number}", layers[number]) for number in sorted(layers)]
     return blocks + [(title, jobs) for title, jobs in others.items() if jobs]
+
+
+# --- patterns ----------------------------------------------------------------------------------------------------
+
+
+def narrow_patterns(graph: Graph, texts: Iterable[str]) -> Iterator[str]:
+    """A note for each pattern that stands for fewer jobs or artifacts than a reader would think, such as `Job:*`."""
+    for text in dict.fromkeys(texts):
+        if "*" not in text or not text.startswith(("Job:", "Artifact:")):
+            continue
+        pattern, what = IdPattern(text), "jobs" if text.startswith("Job:") else "artifacts"
+        ids = [id_ for id_ in (graph.node_of if what == "jobs" else graph.artifact_of) if pattern.reads_as(id_)]
+        others = [id_ for id_ in ids if not pattern.matches(id_)]
+        if others:
+            wider = list(dict.fromkeys(shape_of(text, id_) for id_ in others))
+            yield (
+                f"`{text}` stands for {len(ids) - len(others)} of {len(ids)} {what}, because a `*` is one whole name or "
+                f"index; the others: {', '.join(f'`{each}`' for each in wider[:SHAPES])}"
+                + (", …" if len(wider) > SHAPES else "")
+            )
 
 
 # --- text --------------------------------------------------------------------------------------------------------
