@@ -98,7 +98,7 @@ def plain_json(value: Any) -> Any:
         return {key: plain_json(member) for key, member in value.items()}
     if isinstance(value, list | tuple):
         return [plain_json(member) for member in value]
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", 0) and _is_exact(value):
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) and _is_exact(value):
         return plain_json(value.tolist())
     return plain_scalar(value)
 

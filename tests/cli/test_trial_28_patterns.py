@@ -31,8 +31,7 @@ FLOW = """
         outputs: {T: {type: text}}
 """
 NOTE = (
-    "`Job:*` stands for 1 of 16 jobs, because a `*` is one whole name or index; the others: "
-    "`Job:*[*][*]`, `Job:*[*]`"
+    "`Job:*` stands for 1 of 16 jobs, because a `*` is one whole name or index; the others: `Job:*[*][*]`, `Job:*[*]`"
 )
 
 

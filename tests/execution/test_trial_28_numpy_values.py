@@ -1,4 +1,4 @@
-"""Scalars and arrays of numpy that an action returns are accepted where nothing is lost: it may have trained for hours."""
+"""Scalars and arrays of numpy that an action returns are accepted where nothing is lost: training took hours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print: JSON, lines, notes, aligned columns, times, sizes and failures.
+"""What commands print: JSON, lines, notes, aligned columns, times, sizes, failures and logs of steps.
 
 Text has no colours here, so that it reads the same in a pipe. Data goes to stdout, notes go to stderr.
 """
@@ -172,26 +172,37 @@ def local_time(ts: str | None) -> str:
     return f"{parse_timestamp(ts).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-# --- failed steps ------------------------------------------------------------------------------------------------
+# --- steps -------------------------------------------------------------------------------------------------------
 
 
-def failure_lines(traceback: str, error_type: str, error: str, logs: list[Path], indent: int = 4) -> Iterator[str]:
-    """The traceback, then the last lines of each log below its path."""
-    from whyrun.console.paths import relative
+LEAD = "    "  # of lines below an event
 
-    lead = " " * indent
+
+def traceback_lines(traceback: str, error_type: str, error: str) -> Iterator[str]:
     text = traceback.strip("\n")
     message = f"{error_type}: {error}".strip("\n")
     # A traceback without frames only repeats the error, which the line of the event shows already.
     if text and (not text.endswith(message) or "\n" in text.removesuffix(message)):
-        yield from (lead + line.expandtabs() for line in text.split("\n"))
+        yield from (LEAD + line.expandtabs() for line in text.split("\n"))
+
+
+def printed_lines(logs: Iterable[Path], *, whole: bool) -> Iterator[str]:
+    """What a step printed, below the path of each log: its last lines, or the `whole` of it."""
+    from whyrun.console.paths import relative
+
     for path in logs:
-        lines, is_cut = _last_lines(path)
-        yield f"{lead}{relative(path)}" + (f" (the last {len(lines)} lines)" if is_cut else "")
-        yield from (f"{lead}  {line.expandtabs()}".rstrip() for line in lines)
+        lines, is_cut = (_all_lines(path), False) if whole else _last_lines(path)
+        yield f"{LEAD}{relative(path)}" + (f" (the last {LOG_TAIL_LINES} lines)" if is_cut else "")
+        yield from (f"{LEAD}  {line.expandtabs()}".rstrip() for line in lines)
 
 
-def _last_lines(path: Path) -> tuple[list[str], bool]:
+def _all_lines(path: Path) -> Iterator[str]:
+    with path.open("rb") as file:  # a log can have gigabytes
+        for line in file:
+            yield from line.decode(errors="replace").splitlines()
+
+
+def _last_lines(path: Path) -> tuple[Iterable[str], bool]:
     """The last lines of a file, and whether it has more."""
     with path.open("rb") as file:
         length = file.seek(0, os.SEEK_END)

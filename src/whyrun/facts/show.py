@@ -110,14 +110,24 @@ def _latest_attempt(project: Project, known: PlanView, node: int) -> Facts | Non
     if not latest.ok and not running:
         facts["error"] = f"{latest.error_type}: {latest.error}"
         facts |= _failure_facts(project, run_name(latest.run), known.graph.job_id(node))
+    elif "logs" in (printed := _log_facts(project, run_name(latest.run), known.graph.job_id(node), " --output")):
+        facts |= printed
     return facts
+
+
+def _log_facts(project: Project, run: str, step: str, options: str = "") -> Facts:
+    """The logs of a step, if it printed something, and the command that shows them."""
+    import shlex
+
+    from whyrun.console.paths import relative
+
+    logs = [relative(path) for path in step_logs(project.state.runs_dir / run, step)]
+    see = f"whyrun log {run}{command_arguments(project)} --job {shlex.quote(step)}{options}"
+    return {"logs": logs, "see": see} if logs else {"see": see}
 
 
 def _failure_facts(project: Project, run_name: str, step: str) -> Facts:
     """How long a failed attempt took, where in the code it failed, its logs, and the command that shows them."""
-    import shlex
-
-    from whyrun.console.paths import relative
     from whyrun.log import events as ev
 
     facts: Facts = {}
@@ -129,11 +139,7 @@ def _failure_facts(project: Project, run_name: str, step: str) -> Facts:
     location = failure_location(failures[-1].traceback, project.folder) if failures else None
     if location is not None:
         facts["place"] = location
-    logs = [relative(path) for path in step_logs(run.path, step)]
-    if logs:
-        facts["logs"] = logs
-    facts["see"] = f"whyrun log {run_name}{command_arguments(project)} --job {shlex.quote(step)}"
-    return facts
+    return facts | _log_facts(project, run_name, step)
 
 
 def failure_location(traceback: str, project: str | os.PathLike[str]) -> str | None:

@@ -11,9 +11,9 @@ import msgspec
 from whyrun.ids import job_of
 
 if TYPE_CHECKING:
-    from whyrun.graph.tables import Graph
     from whyrun.evidence.queries.current import CurrentArtifact, StaleFile
     from whyrun.evidence.queries.run_list import Unfinished
+    from whyrun.graph.tables import Graph
     from whyrun.planning.plan import Plan
     from whyrun.project import Project
     from whyrun.snapshot.snapshot import PlanningSnapshot

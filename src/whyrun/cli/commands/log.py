@@ -10,7 +10,7 @@ import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
 from whyrun.cli.options import names_and_project
-from whyrun.cli.output import complete_last_run, failure_lines, local_time, print_lines, value_text
+from whyrun.cli.output import complete_last_run, local_time, print_lines, printed_lines, traceback_lines, value_text
 from whyrun.facts.show import step_logs
 from whyrun.facts.subjects import is_run_name
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 POLL = 0.2  # seconds
 STATUSES = ("EXECUTES", "SKIPS", "IDENTICAL", "DIFFERENT", "FAILED", "TIMED_OUT", "INTERRUPTED")
 _INTERRUPTED_IS_FAILED = ("FAILED", "INTERRUPTED")  # `--status FAILED` includes interrupted steps
+_READ_FILES = "for programs, the files are `steps/<step>/stdout.log` and `stderr.log` in the run folder"
 _HEAD = ("seq", "ts", "session", "event", "chain", "step_id", "v")
 # These would make a line too long; `--json` has them.
 _LONG = frozenset({"bindings", "traceback", "previous_chain", "fingerprint", "plan_sha256", "snapshot_sha256"})
@@ -31,6 +32,7 @@ _LONG = frozenset({"bindings", "traceback", "previous_chain", "fingerprint", "pl
 @click.option("--job", metavar="ID", help="Only events of this job; `*` stands for a name or index.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only steps with this status.")
 @click.option("--event", "event", metavar="NAME", help="Only events of this type, such as step_failed.")
+@click.option("--output", is_flag=True, help="Also print what the steps printed, in full and also on success.")
 @click.option("--follow", is_flag=True, help="Wait for further events until the run ends.")
 @click.option("--json", "as_json", is_flag=True, help="Print the lines of the log unchanged.")
 def command(
@@ -39,6 +41,7 @@ def command(
     job: str | None,
     status: str | None,
     event: str | None,
+    output: bool,
     follow: bool,
     as_json: bool,
 ) -> None:
@@ -50,10 +53,14 @@ def command(
     Example:
       whyrun log
       whyrun log r0002 --job 'Job:Clip[*]' --status FAILED
+      whyrun log --job Job:Montage --output
       whyrun log --follow --json
     """
+    from whyrun.errors import error
     from whyrun.log.runs import log_without_start
 
+    if output and as_json:
+        raise error("USAGE", "`--json` prints the log unchanged, without what the steps printed", hint=_READ_FILES)
     complete_last_run(project)
     run = _chosen_run(project, names)
     wanted = _filter(project, job, status, event)
@@ -65,8 +72,7 @@ def command(
                 click.echo(line.decode())
             else:
                 print_lines([event_text(fields) + _saved_copy(project, fields)])
-            if fields["event"] == "step_failed" and not as_json:
-                print_lines(_failure(run, fields))
+                print_lines(_below(run, fields, output))
             if reader_is_gone():  # otherwise `--follow` would go on until the run ends
                 return
     if not number:
@@ -202,10 +208,14 @@ def _saved_copy(project: Project, fields: dict[str, Any]) -> str:
     return f" kept={relative(project.store.path(sha256))}" if is_sha256(sha256) else ""
 
 
-def _failure(run: RunRef, fields: dict[str, Any]) -> Iterator[str]:
+def _below(run: RunRef, fields: dict[str, Any], output: bool) -> Iterator[str]:
+    """What is printed below an event: the traceback of a failure, and what the step printed."""
+    failed = fields["event"] == "step_failed"
+    if failed:
+        yield from traceback_lines(fields.get("traceback") or "", fields["error_type"], fields["error"])
     # The logs of a step contain all attempts: show them once, below the last attempt.
-    logs = [] if fields.get("will_retry") else step_logs(run.path, fields["step_id"])
-    return failure_lines(fields.get("traceback") or "", fields["error_type"], fields["error"], logs)
+    if (failed or (output and fields["event"] == "step_complete")) and not fields.get("will_retry"):
+        yield from printed_lines(step_logs(run.path, fields["step_id"]), whole=output)
 
 
 def event_text(fields: dict[str, Any]) -> str:

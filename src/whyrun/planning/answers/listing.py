@@ -113,12 +113,10 @@ def narrow_patterns(graph: Graph, texts: Iterable[str]) -> Iterator[str]:
         ids = [id_ for id_ in (graph.node_of if what == "jobs" else graph.artifact_of) if pattern.reads_as(id_)]
         others = [id_ for id_ in ids if not pattern.matches(id_)]
         if others:
-            wider = list(dict.fromkeys(shape_of(text, id_) for id_ in others))
-            yield (
-                f"`{text}` stands for {len(ids) - len(others)} of {len(ids)} {what}, because a `*` is one whole name or "
-                f"index; the others: {', '.join(f'`{each}`' for each in wider[:SHAPES])}"
-                + (", …" if len(wider) > SHAPES else "")
-            )
+            wider = [f"`{shape}`" for shape in dict.fromkeys(shape_of(text, id_) for id_ in others)]
+            few, others_text = len(ids) - len(others), ", ".join([*wider[:SHAPES], *(["…"] if wider[SHAPES:] else [])])
+            why = "because a `*` is one whole name or index"
+            yield f"`{text}` stands for {few} of {len(ids)} {what}, {why}; the others: {others_text}"
 
 
 # --- text --------------------------------------------------------------------------------------------------------
