@@ -16,7 +16,7 @@ PICTURE = DOCS / "img" / "house.svg"
 # Floors from top to bottom. A package may import those on lower floors only.
 FLOORS: list[tuple[str, list[tuple[str, str]]]] = [
     ("people", [("cli", "one module a command"), ("api", "the same from Python")]),
-    ("answers", [("exports", "pictures, other formats"), ("facts", "answers as JSON")]),
+    ("answers", [("results", "in Python"), ("exports", "pictures, other formats"), ("facts", "answers as JSON")]),
     ("PLAN → EVENTS", [("execution", "run · dispatch · recording · backends · worker")]),
     (
         "evidence for people",
@@ -34,7 +34,7 @@ FLOORS: list[tuple[str, list[tuple[str, str]]]] = [
         ],
     ),
     ("bytes, files", [("artifacts", "hashing, store, publishing"), ("workflow", "FILE → MODEL: parsing, expressions")]),
-    ("ground", [("ids", ""), ("errors", ""), ("json_values", ""), ("disk", ""), ("lazy_regex", "")]),
+    ("ground", [("ids", ""), ("errors", ""), ("json_values", ""), ("disk", ""), ("lazy_regex", ""), ("notebook", "")]),
 ]
 WIDTH, LEFT, TOP, HEIGHT, GAP = 980, 170, 20, 54, 12
 FONT = "font-family=\"'DejaVu Sans', Helvetica, Arial, sans-serif\""

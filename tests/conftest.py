@@ -52,6 +52,7 @@ MADE_ONCE = {
     "postgres_server": "databases",
     "started": "slurm",
     "cluster": "dask",
+    "executed": "",
     "first_run": "",  # one for each module, and for each of its own parameters
     "installed": "",
     "through": "",

@@ -25,6 +25,8 @@ _PUBLIC = {
     "validate": "whyrun.api",
     "LoadedWorkflow": "whyrun.api",
     "RunResult": "whyrun.execution.run.session",
+    "Artifact": "whyrun.results",
+    "Table": "whyrun.results",
     "CompareResult": "whyrun.execution.compare.compare",
     "Comparison": "whyrun.artifacts.compare.result",
     "Action": "whyrun.actions.base",
@@ -58,6 +60,7 @@ _PUBLIC = {
 
 __all__ = [
     "Action",
+    "Artifact",
     "CanonicalId",
     "CompareResult",
     "Comparison",
@@ -79,6 +82,7 @@ __all__ = [
     "RunResult",
     "Secret",
     "StateError",
+    "Table",
     "TaskStatus",
     "WhyrunError",
     "WorkflowLogger",
@@ -112,6 +116,7 @@ if TYPE_CHECKING:
     from whyrun.ids import CanonicalId, parse_id
     from whyrun.planning.answers.explain import explain_json, render_explain
     from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, compute_execution_plan
+    from whyrun.results import Artifact, Table
     from whyrun.snapshot.build import build_planning_snapshot
     from whyrun.snapshot.snapshot import PlanningSnapshot
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
+    from whyrun.results import Artifact, Table
 
 PathLike = str | os.PathLike[str]
 Inputs = Mapping[str, Any] | str | os.PathLike[str] | None
@@ -143,7 +144,8 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
         """Run the jobs of the plan. If a job fails, the result has `exit_code` 1; that is no exception.
 
         `jobs`: how many steps run at a time; 0: one per core. `backend_options`: options of the backend itself, by
-        name. `logger` reports progress, for example `WorkflowLogger()`; without one the run is silent.
+        name. `logger` reports progress, for example `WorkflowLogger()`. Without one the run is silent; in a notebook it
+        shows a progress bar.
         """
         from whyrun.execution.run.session import run_workflow
 
@@ -185,6 +187,30 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
             )
         finally:
             reporter.finish()
+
+    def artifact(self, id: str) -> Artifact:
+        """One artifact as it is now: `value`, `path`, `bytes`, `pandas()`, `polars()`."""
+        from whyrun.results import find_artifact
+
+        return find_artifact(self.project(), id)
+
+    def table(self, *patterns: str) -> Table:
+        """Values over loops: a row for each instance, a column for each value. `*` stands for any name or index."""
+        from whyrun.results import find_table
+
+        return find_table(self.project(), patterns)
+
+    def _repr_html_(self) -> str:
+        from whyrun.exports.graph_pictures import svg
+        from whyrun.facts.graph import graph_facts
+        from whyrun.notebook import workflow_html
+        from whyrun.planning.answers.explain import headline
+
+        project = self.project()
+        found = planned(project, PlanOptions())
+        workflow = project.workflow
+        picture = svg(graph_facts(project.graph, found.plan), workflow.name)
+        return workflow_html(workflow.name, workflow.description, headline(found.plan), picture)
 
     def __repr__(self) -> str:
         return f"<whyrun workflow {os.fspath(self.file)!r}>"
@@ -318,4 +344,8 @@ def _reporter(logger: WorkflowLogger | None) -> WorkflowLogger:
     from whyrun.console.logger import WorkflowLogger
 
     check_type("logger", logger, (WorkflowLogger, type(None)), "a WorkflowLogger")
-    return WorkflowLogger(terminal=False) if logger is None else logger
+    if logger is not None:
+        return logger
+    from whyrun.console.notebook import notebook_logger
+
+    return notebook_logger() or WorkflowLogger(terminal=False)

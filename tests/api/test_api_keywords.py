@@ -3,10 +3,13 @@ each is held to the other."""
 
 from __future__ import annotations
 
+import ast
 import inspect
 import runpy
 import typing
 from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
 from typing import Any, get_args
 from unittest.mock import patch
 
@@ -15,6 +18,9 @@ import pytest
 from whyrun import api
 from whyrun.api import LoadedWorkflow
 
+for node in ast.walk(ast.parse(Path(api.__file__).read_text())):
+    if isinstance(node, ast.ImportFrom) and node.module is not None:
+        import_module(node.module)  # now, or it would import what only type checkers need, such as pandas
 with patch.object(typing, "TYPE_CHECKING", True):  # the TypedDicts exist for type checkers only
     CHECKED = runpy.run_path(api.__file__)
 PlanArguments, RunArguments, CompareArguments, ExecutionArguments = (

@@ -14,6 +14,9 @@ from source_tree import imports_of, modules, shown, tree_of
 
 PURE = (
     "json_values.py",
+    "notebook.py",
+    "exports/graph_layout.py",
+    "exports/graph_pictures.py",
     "graph/**/*.py",
     "planning/**/*.py",
     "snapshot/history/fold.py",
@@ -40,9 +43,9 @@ PURE = (
     "workflow/composition/shapes.py",
 )
 STANDARD = {
-    "__future__", "array", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib", "enum",
-    "fnmatch", "fractions", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "shlex",
-    "string", "types", "typing", "zlib",
+    "__future__", "array", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib",
+    "enum", "fnmatch", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
+    "re", "shlex", "string", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec", "msgspec.structs"}
 # Ours: the pure modules themselves, and the pure part of others.

@@ -34,7 +34,7 @@ from whyrun.console.lines import (
 )
 from whyrun.console.paint import Paint
 from whyrun.console.paths import described_files
-from whyrun.console.progress import BarProgress, EqualWork, PlainProgress, Progress, Weights
+from whyrun.console.progress import BarProgress, Display, EqualWork, PlainProgress, Progress, Weights
 from whyrun.errors import error
 
 PathLike = str | os.PathLike[str]
@@ -67,7 +67,7 @@ class WorkflowLogger:
         output = stream if stream is not None else sys.stderr  # None if the shell closed it (`2>&-`)
         self._terminal = _Terminal(output) if terminal and output is not None else None
         self._expected: tuple[Mapping[str, float | None], int] | None = None
-        self._progress: BarProgress | PlainProgress | None = None
+        self._progress: Display | None = None
         self._batch: list[str] | None = None  # collects lines for one write
         self._lock = threading.RLock()  # actions and the runner may log from several threads
 

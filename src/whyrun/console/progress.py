@@ -221,6 +221,16 @@ class Progress:
         return ", ".join(part for part in (self.count, self.left, running) if part)
 
 
+class Display(Protocol):
+    """Where the progress is shown: a bar on a terminal, lines elsewhere, a display in a notebook."""
+
+    progress: Progress
+
+    def update(self, ended: int, running: list[str]) -> None: ...
+
+    def finish(self) -> None: ...
+
+
 class PlainProgress:
     """A line every half minute, for files and CI logs: enough to see that the run goes on."""
 

@@ -19,12 +19,13 @@ Facts = Mapping[str, Any]
 MARGIN, PADDING, LINE = 16.0, 12.0, 18.0
 LONGEST = 40  # characters of a line in a box; the rest is cut
 _WIDE = (8.9, 7.5)  # pixels of a character in the widest of the usual fonts: bold at 13 px, normal at 12 px
+# Scoped by the class of the picture: inline in a notebook, its style would otherwise apply to the whole page.
 _STYLE = """
-.box{fill:#fff;stroke:#9aa1ab}.input{fill:#f3f4f6;stroke:#c6cbd2}.name{font-weight:600;fill:#1f2328}
-.more{fill:#656d76;font-size:12px}.line{fill:none;stroke:#8b949e;stroke-width:1.3}.maybe{stroke-dasharray:5 4}
-.tip{fill:#8b949e}text{font-family:system-ui,sans-serif;font-size:13px}
-@media (prefers-color-scheme:dark){.box{fill:#161b22;stroke:#6e7681}.input{fill:#21262d;stroke:#484f58}
-.name{fill:#e6edf3}.more{fill:#9198a1}}
+.wg .box{fill:#fff;stroke:#9aa1ab}.wg .input{fill:#f3f4f6;stroke:#c6cbd2}.wg .name{font-weight:600;fill:#1f2328}
+.wg .more{fill:#656d76;font-size:12px}.wg .line{fill:none;stroke:#8b949e;stroke-width:1.3}
+.wg .maybe{stroke-dasharray:5 4}.wg .tip{fill:#8b949e}.wg text{font-family:system-ui,sans-serif;font-size:13px}
+@media (prefers-color-scheme:dark){.wg .box{fill:#161b22;stroke:#6e7681}.wg .input{fill:#21262d;stroke:#484f58}
+.wg .name{fill:#e6edf3}.wg .more{fill:#9198a1}}
 """
 
 
@@ -44,8 +45,8 @@ def svg(facts: Facts, title: str, *, with_inputs: bool = False) -> str:
         kinds.setdefault(ends, set()).add(kind)
     width, height = placed.width + 2 * MARGIN, placed.height + 2 * MARGIN
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" '
-        f'height="{height:.0f}" role="img" aria-label={quoteattr(f"the jobs of {title}")}>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="wg" viewBox="0 0 {width:.0f} {height:.0f}" '
+        f'width="{width:.0f}" height="{height:.0f}" role="img" aria-label={quoteattr(f"the jobs of {title}")}>',
         f"<style>{_STYLE}</style>",
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path class="tip" d="M0 0L8 4L0 8z"/></marker></defs>',

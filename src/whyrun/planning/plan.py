@@ -89,6 +89,15 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         """Job ID → the code of its first reason, for every planned job."""
         return {job.id: job.headline or "" for job in self.planned}
 
+    def _repr_html_(self) -> str:
+        from whyrun.notebook import SHOWN, plan_html
+
+        jobs = [
+            {"id": job.id, "state": job.state, "reasons": [(r.code, r.text(job.id)) for r in job.reasons]}
+            for job in self.jobs[:SHOWN]
+        ]
+        return plan_html(self.workflow, self.totals, jobs, len(self.jobs) - len(jobs))
+
     @cached_property
     def _written(self) -> tuple[dict[str, bytes], dict[str, bytes]]:
         """Each part as JSON, and the long lists by hash. Bytes, not objects, because a plan may have a million jobs."""

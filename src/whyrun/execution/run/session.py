@@ -95,6 +95,14 @@ class RunResult:
         counts = [f"{number} {name.replace('_', ' ')}" for name, number in asdict(self.counts).items() if number]
         return f"<whyrun {self.run} {self.state} in {seconds(self.duration)}: {', '.join(counts)}>"
 
+    def _repr_html_(self) -> str:
+        from whyrun.notebook import run_html
+
+        if self.run is None:
+            return run_html("nothing to do", self.state, {"up to date": self.plan.totals["clean"]})
+        counts = {name.replace("_", " "): number for name, number in asdict(self.counts).items()}
+        return run_html(f"{self.run} {self.state} in {seconds(self.duration)}", self.state, counts)
+
     def to_json(self) -> dict[str, Any]:
         return {
             "run": self.run,
