@@ -144,7 +144,7 @@ expressions and strings cannot contain it
 error[EXPRESSION_FORBIDDEN] w.yaml:23:14: the script of job `J` cannot hold an expression
    23 |         echo ${{ inputs.Topic }}
       |              ^^^^^^^^^^^^^^^^^^^
-   hint: give it an entry of its own in `with:`; the script gets it as a shell variable, `"$name"`""",
+   hint: write `topic: ${{ inputs.Topic }}` under `with:`, and `"$topic"` in the script""",
     ),
     "mistake in a folded string": (
         job("uses: python\nwith:\n  a: >\n    some text\n    and ${{ inputs.Topic +\n    inputs.Nope }} here"),
@@ -384,7 +384,7 @@ error[NAME_TAKEN] w.yaml:2:9: `inputs` means something else in expressions
 error[EXPRESSION_FORBIDDEN] w.yaml:3:19: the source of loop `l` cannot contain `${{ }}`
     3 | loops: {l: {each: '${{ inputs.A }}'}}
       |                   ^^^^^^^^^^^^^^^^^
-   hint: write `inputs.NAME`""",
+   hint: write `inputs.A`""",
     ),
     "each over a value": (
         "workflow: demo\ninputs: {A: {type: file}}\nloops: {l: {each: inputs.A}}\njobs: {}\n",

@@ -99,8 +99,13 @@ def missing_parameter(what: str, name: str) -> Problem:
 
 
 def unknown_parameter(what: str, name: str, known: list[str]) -> Problem:
-    message = f"{what} has no parameter `{name}`"
-    return Problem(name, message, did_you_mean(name, known), at_name=True, brief=("unknown", name))
+    from whyrun.workflow.foreign_words import meant_beside_with  # imported late: only this mistake needs it
+
+    hint: str | Advice | None = did_you_mean(name, known)
+    if hint is None or not str(hint).startswith("did you mean"):
+        beside = meant_beside_with(name)
+        hint = hint if beside is None else Advice(beside, str(hint or "remove it from `params`"))
+    return Problem(name, f"{what} has no parameter `{name}`", hint, at_name=True, brief=("unknown", name))
 
 
 def parameter_summary(problems: Iterable[Problem]) -> str:

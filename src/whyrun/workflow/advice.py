@@ -67,6 +67,12 @@ def name_secret(name: str) -> Advice:
     )
 
 
+def unread_entry(name: str, instead: str) -> Advice:
+    """`instead`: what to write in a workflow file if it was meant as a key of the job."""
+    read = f"read `${name}` in the script"
+    return Advice(f"{instead}; or {read}", f"remove it from `params`, or {read}")
+
+
 # --- single actions ----------------------------------------------------------------------------------------------
 
 

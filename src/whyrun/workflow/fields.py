@@ -10,7 +10,7 @@ import keyword
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from whyrun.ids import SECTION_MARK
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.model import BASE_TYPES, Type
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of
+
+if TYPE_CHECKING:
+    from whyrun.workflow.foreign_words import Place as ForeignPlace
 
 NAME_PATTERN = "^[A-Za-z_][A-Za-z0-9_]*$"
 PARAMETER_PATTERN = "^[A-Za-z_][A-Za-z0-9_-]*$"
@@ -39,6 +42,7 @@ _DURATION = lazy_regex(
 )
 _UNITS = (86400.0, 3600.0, 60.0, 1.0, 0.001)
 _MAX_DURATION = 366 * 86400.0
+_NO_COLON = lazy_regex(r"([A-Za-z_-]+)(?::| +)(\S.*)")
 _DRIVE = lazy_regex(r"[A-Za-z]:[/\\]")
 
 # --- the keys of an object ---------------------------------------------------------------------------------------
@@ -155,9 +159,15 @@ class Fields:
         return None
 
     def known_keys(
-        self, node: MapNode, allowed: Sequence[str], what: str, elsewhere: Mapping[str, str] | None = None
+        self,
+        node: MapNode,
+        allowed: Sequence[str],
+        what: str,
+        elsewhere: Mapping[str, str] | None = None,
+        place: ForeignPlace | None = None,
     ) -> dict[str, Node]:
-        """The entries with a known key; other keys are reported. `elsewhere`: hints for keys that belong elsewhere.
+        """The entries with a known key; other keys are reported. `elsewhere`: hints for keys that belong elsewhere;
+        `place`: where words of other tools have hints.
 
         A misspelt key is read as the key that it resembles, so that this key is not reported as missing.
         """
@@ -169,11 +179,8 @@ class Fields:
             elif self.problems.is_full:
                 self.problems.count_failure()
             else:
-                hint = (elsewhere or {}).get(key.value) or did_you_mean(key.value, allowed)
-                if key.value == "<<":
-                    hint = "merge keys are not read: write the keys out"
+                hint, meant, value = _unknown_key(key, value, allowed, elsewhere or {}, place)
                 self.problems.add(key.place, "UNKNOWN_KEY", f"{what} has no key `{key.value}`", hint)
-                meant = meant_key(key.value, allowed) if key.value not in (elsewhere or {}) else None
                 if meant is not None and node.get(meant) is None and meant not in guessed:
                     guessed[meant] = value
                     self.problems.suppress_at(value.place)  # a value that does not fit is the same mistake
@@ -202,8 +209,12 @@ class Fields:
         match = _TYPE.fullmatch(text.strip())
         if match is None or match[1] not in BASE_TYPES:
             base = match[1] if match else text.partition("[")[0]
-            arrays = "an array of strings is a `string[]`" if base in _OTHER_ARRAYS else None
-            self.wrong(node, f"there is no type `{text}`", arrays or did_you_mean(base, BASE_TYPES))
+            from whyrun.workflow.foreign_words import foreign_words
+
+            hint = "an array of strings is a `string[]`" if base in _OTHER_ARRAYS else None
+            if (foreign := foreign_words("type").get(base)) is not None:
+                hint = foreign.hint if base == text else f"write `{foreign.ours}{text.removeprefix(base)}`"
+            self.wrong(node, f"there is no type `{text}`", hint or did_you_mean(base, BASE_TYPES))
             return None
         depth = len(match[2]) // 2
         if depth > MAX_ARRAY_DEPTH:
@@ -231,6 +242,36 @@ class Fields:
 
 def is_name(text: str) -> bool:
     return len(text) <= MAX_NAME and bool(NAME.fullmatch(text)) and not keyword.iskeyword(text)
+
+
+def _unknown_key(
+    key: Scalar, value: Node, allowed: Sequence[str], elsewhere: Mapping[str, str], place: ForeignPlace | None
+) -> tuple[str | None, str | None, Node]:
+    """The hint, the key that was probably meant, and its value."""
+    name = key.value
+    if name == "<<":
+        return "merge keys are not read: write the keys out", None, value
+    if name in elsewhere:
+        return elsewhere[name], None, value
+    if place is not None:
+        from whyrun.workflow.foreign_words import foreign_words  # imported late, as everything that only errors need
+
+        foreign = foreign_words(place).get(name)
+        if foreign is not None:
+            # A list or map of another tool has a form of its own, and what it contains is no mistake.
+            same_form = isinstance(value, Scalar) or meant_key(name, allowed) == foreign.ours
+            return foreign.hint, foreign.ours or None if same_form else None, value
+    without = without_colon(name, allowed)
+    if without is not None and isinstance(value, Scalar) and value.value is None:
+        start, text = value.start, without[1]
+        return f"write `{without[0]}: {text}`", without[0], Scalar(value.source, start, start, 1, text, text)
+    return did_you_mean(name, allowed), meant_key(name, allowed), value
+
+
+def without_colon(text: str, keys: Sequence[str]) -> tuple[str, str] | None:
+    """`type string` and `type:string` → the key and its value: YAML wants a colon and a blank between them."""
+    match = _NO_COLON.fullmatch(text)
+    return (match[1], match[2]) if match is not None and match[1] in keys else None
 
 
 def meant_key(written: str, allowed: Sequence[str]) -> str | None:

@@ -35,11 +35,6 @@ _DECIMAL = lazy_regex(r"[-+]?[0-9]+")
 _OCTAL = lazy_regex(r"0o[0-7]+")
 _HEXADECIMAL = lazy_regex(r"0x[0-9a-fA-F]+")
 _FLOAT = lazy_regex(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
-_VALUE_BEFORE = lazy_regex(
-    r"[^\s,{}\[\]:\"'][^,{}\[\]:\"']*(?<!\s)\Z"
-)  # up to the bracket at which the YAML parser stops
-_EXPRESSION_AFTER = lazy_regex(r"\{\{.*?\}\}[^,{}\[\]]*")
-_BRACKETS_AFTER = lazy_regex(r"(?:\[[^\]]*\])+")
 _NOT_FINITE = lazy_regex(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 
 
@@ -77,7 +72,10 @@ def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
     except _Stop:
         return None  # reported where it was raised
     except yaml.MarkedYAMLError as problem:
-        _add_syntax_problem(source, problems, problem)
+        from whyrun.workflow.yaml_mistakes import syntax_mistake
+
+        mistake = syntax_mistake(source, problem)
+        problems.add(source.place(mistake.start, mistake.end), "YAML_SYNTAX", mistake.message, mistake.hint)
     except yaml.YAMLError as problem:  # characters that YAML does not allow; without a mark
         position = getattr(problem, "position", 0)
         character = getattr(problem, "character", "")
@@ -99,48 +97,6 @@ def _character_index(text: str, character: Any, position: int) -> int:
         if index >= 0:
             return index
     return position if isinstance(position, int) else 0
-
-
-def _add_syntax_problem(source: Source, problems: Problems, problem: Any) -> None:
-    mark = problem.problem_mark or problem.context_mark
-    at = mark.index if mark is not None else 0
-    message = problem.problem or problem.context or "this is not valid YAML"
-    context_mark = problem.context_mark
-    if problem.context and problem.problem:
-        message += f" {problem.context}"
-        if context_mark is not None and mark is not None and context_mark.line != mark.line:
-            message += f" that starts in line {source.place(context_mark.index, context_mark.index).line}"
-    unquoted = _unquoted_value(source.text, at)
-    if unquoted is not None:
-        start, end = unquoted
-        hint = f'put quotes around it: `"{source.text[start:end]}"`'
-        problems.add(source.place(start, end), "YAML_SYNTAX", message, hint)
-        return
-    hint = "indent with spaces; check the line before, too"
-    if source.text[at : at + 1] == "\t":
-        hint = "YAML is indented with spaces, not tabs"
-    elif "alias" in message or "anchor" in message:
-        hint = "put a value that begins with `*` or `&` in quotes"
-    elif "mapping values" in message:
-        hint = "put a value that contains `: ` in quotes"
-    problems.add(source.place(at, at + 1), "YAML_SYNTAX", message, hint)
-
-
-def _unquoted_value(text: str, at: int) -> tuple[int, int] | None:
-    """The span of a value like `file[]` or `${{ … }}` that has no quotes inside `{}` or `[]`.
-
-    YAML reads the bracket as the start of another list or map, so its parser stops there.
-    """
-    line_start, line_end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
-    line_end = len(text) if line_end < 0 else line_end
-    if text[at - 1 : at].isspace():
-        return None
-    before = _VALUE_BEFORE.search(text, line_start, at)
-    pattern = _EXPRESSION_AFTER if text[at - 1 : at + 2] == "${{" else _BRACKETS_AFTER
-    after = pattern.match(text, at, line_end)
-    if before is None or after is None:
-        return None
-    return before.start(), at + len(after[0].rstrip())
 
 
 def _span(event: Event) -> tuple[int, int]:
@@ -238,7 +194,14 @@ class _Builder:
 
     def _key(self, node: Node) -> Scalar:
         if not isinstance(node, Scalar):
-            self.problems.add(node.place, "YAML_SYNTAX", f"a key is {kind_of(node)}", "keys are plain strings")
+            from whyrun.workflow.yaml_mistakes import Mistake, foreign_expression
+
+            mistake = foreign_expression(self.source.text, node.start) or Mistake(
+                node.start, node.end, f"a key is {kind_of(node)}", "keys are plain strings"
+            )
+            self.problems.add(
+                self.source.place(mistake.start, mistake.end), "YAML_SYNTAX", mistake.message, mistake.hint
+            )
             raise _Stop
         if isinstance(node.value, str):
             return node

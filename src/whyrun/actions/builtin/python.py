@@ -67,19 +67,46 @@ def _locate(with_: Mapping[str, Any], project: Path) -> tuple[Path, str | None] 
         return _locate_script(value, project)
     module, colon, function = value.partition(":")
     if not colon or not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
-        return Problem("call", f"`call: {value}` is not `module:function`", 'for example `call: "story:write"`')
+        hint = _as_call(value, project) or 'for example `call: "story:write"`'
+        return Problem("call", f"`call: {value}` is not `module:function`", hint)
     path = find_module(project, module)
     if path is None:
         file = f"{module.replace('.', '/')}.py"
-        return Problem("call", f"the project has no module `{module}`", f"there is no `{file}` in the project folder")
+        near = did_you_mean(file, _python_files(project, file)) if _as_call(value, project) is None else None
+        hint = f"there is no `{file}` in the project folder" + (f"; {near}" if near else "")
+        return Problem("call", f"the project has no module `{module}`", _as_call(value, project) or hint)
     return path, function
+
+
+def _as_call(value: str, project: Path) -> str | None:
+    """A hint for `scripts/fit.py:main` and `scripts.fit.main`, if that function may exist."""
+    module, _, function = value.rpartition(":" if ":" in value else ".")
+    module = module.removesuffix(".py").replace("/", ".")
+    parts = [*module.split("."), function]
+    if not module or not all(part.isidentifier() for part in parts) or find_module(project, module) is None:
+        return None
+    return f'write `call: "{module}:{function}"`'
+
+
+def _python_files(project: Path, beside: str) -> list[str]:
+    folder = (project / beside).parent
+    return [path.relative_to(project).as_posix() for path in sorted(folder.glob("*.py"))[:1000]]
 
 
 def _locate_script(value: str, project: Path) -> tuple[Path, None] | Problem:
     if os.path.isabs(value) or ".." in Path(value).parts:
         return Problem("script", f"`script: {value}` leaves the project folder", "use a path inside it", "PATH_OUTSIDE")
     if not (project / value).is_file():
-        return Problem("script", f"there is no file `{value}`", "the path is relative to the project folder")
+        first, _, arguments = value.partition(" ")
+        if arguments and (project / first).is_file():
+            hint = (
+                f"write `script: {first}`, and arguments as entries of `with:`, which it reads as `inputs`; "
+                "a script with a command line of its own takes `uses: shell`"
+            )
+            return Problem("script", f"`script: {value}` is a command, not a file", hint)
+        near = did_you_mean(value, _python_files(project, value))
+        known = near if near is not None and near.startswith("did you mean") else None
+        return Problem("script", f"there is no file `{value}`", known or "the path is relative to the project folder")
     return project / value, None
 
 

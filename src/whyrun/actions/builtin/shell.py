@@ -63,18 +63,28 @@ def check_with(with_: Mapping[str, Any], outputs: Mapping[str, str]) -> tuple[Pr
         if name in _OWN_KEYS:
             continue
         if not _VARIABLE.fullmatch(name):
-            hint = "use letters, digits and `_`, not starting with a digit"
             message = f"`{name}` cannot be the name of a shell variable"
-            problems.append(Problem(name, message, hint, at_name=True))
+            rule = "use letters, digits and `_`, not starting with a digit"
+            problems.append(Problem(name, message, rule, at_name=True))
         elif name in _RESERVED or name.startswith(_RESERVED_STARTS):
             message = f"`{name}` is a variable of the shell itself, which would replace the value or obey it"
             problems.append(Problem(name, message, f"choose another name, for example `my_{name}`", at_name=True))
         elif name.startswith("out_") and name.removeprefix("out_") in outputs:
-            hint = f"`${name}` is the path of the output `{name.removeprefix('out_')}`; choose another name"
-            problems.append(Problem(name, f"`{name}` is taken", hint, at_name=True))
+            taken = f"`${name}` is the path of the output `{name.removeprefix('out_')}`; choose another name"
+            problems.append(Problem(name, f"`{name}` is taken", taken, at_name=True))
+        elif shell == "bash" and isinstance(script, str) and name not in script and (hint := _key_of_job(name)):
+            instead = advice.unread_entry(name, hint)
+            problems.append(Problem(name, f"the script does not read `{name}`", instead, at_name=True))
         elif value is not NOT_LITERAL and isinstance(shell, str) and (why := _unfit(name, value, shell)):
             problems.append(Problem(name, f"`{name}` {why[0]}", why[1]))
     return tuple(problems)
+
+
+def _key_of_job(name: str) -> str | None:
+    """A variable that nothing reads may be there to make the job run again, but not with the name of a limit."""
+    from whyrun.workflow.foreign_words import meant_beside_with  # imported late: few workflows need it
+
+    return meant_beside_with(name)
 
 
 # --- in the worker -----------------------------------------------------------------------------------------------

@@ -173,11 +173,27 @@ def nearest_first(uses: str, names: list[str]) -> list[str]:
     return sorted(names, key=lambda name: (-SequenceMatcher(None, uses, name).ratio(), name))
 
 
+def _instead(uses: str) -> str | None:
+    """What to write for a file, a function or a word of another tool where the name of an action is due."""
+    from whyrun.workflow.foreign_words import foreign_words  # imported late: only errors need it
+
+    module, colon, function = uses.partition(":")
+    if uses.endswith(".py"):
+        return f"write `uses: python`, and `script: {uses}` under `with:`"
+    if colon and function.isidentifier() and module.replace(".", "_").isidentifier():
+        return f'write `uses: python`, and `call: "{uses}"` under `with:`'
+    word = foreign_words("uses").get(module.partition(" ")[0])
+    return word.hint if word is not None else None
+
+
 def _unknown(uses: str, discovered: ProjectActions, names: list[str]) -> WhyrunError:
     broken = broken_file(uses, discovered)
     if broken is not None:
         message = f"the action `{uses}` cannot be read: {broken.problem}"
         return error("INVALID_USES", message, hint=f"correct `{broken.path}`")
+    hint = _instead(uses)
+    if hint is not None:
+        return error("INVALID_USES", f"there is no action `{uses}`", hint=hint)
     hint = "available, nearest first: " + ", ".join(f"`{name}`" for name in nearest_first(uses, names))
     if discovered.broken:
         hint += "; not readable: " + "; ".join(broken.problem for broken in discovered.broken)

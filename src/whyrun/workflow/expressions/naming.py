@@ -11,7 +11,7 @@ import msgspec
 from whyrun.errors import did_you_mean
 from whyrun.workflow.expressions.functions import kind_of_type
 from whyrun.workflow.expressions.references import ReferenceReader, Refused, Resolved, chain_of, check_loop
-from whyrun.workflow.model import First, Ref
+from whyrun.workflow.model import First, OutputRef, Ref
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.scope import Scope, Text
 
@@ -119,7 +119,21 @@ class NameCompiler:
             self.text.place(node),
             "WRONG_TYPE",
             f"`{self.source(node)}` has type `{resolved.type}`: expressions and strings cannot contain it",
-            "give it an entry of its own in `with:`, as one whole `${{ … }}`",
+            self._instead_of_file(resolved)
+            if self.scope.decides
+            else "give it an entry of its own in `with:`, as one whole `${{ … }}`",
+        )
+
+    def _instead_of_file(self, resolved: Resolved) -> str:
+        """What a condition can read instead of a file."""
+        if isinstance(resolved.ref, OutputRef):
+            name = resolved.ref.output
+            if str(resolved.type) == "json":
+                return f"declare the part that decides as a leaf: `{name}: {{type: json, leaves: {{Part: string}}}}`"
+            return f"a condition reads values: declare the output as one, `{name}: {{type: string}}`"
+        return (
+            "a condition reads values, not files: give an input of type `string` or `boolean`, or let a job read the "
+            "file and declare an output of such a type"
         )
 
     def source(self, node: ast.AST) -> str:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.expression import parse_expression
 from whyrun.workflow.model import Expression, Formatted, Template
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar
 from whyrun.workflow.scope import Scope
 
 OPEN, CLOSE = "${{", "}}"
+# How other tools write an expression: `{{ inputs.Topic }}`, `${ inputs.Topic }`.
+_FOREIGN = lazy_regex(r"(?<!\$)\{\{\s*([^{}]+?)\s*\}\}|\$\{\s*([^{}]+?)\s*\}(?!\})")
+_REFERENCE = lazy_regex(r"\b(inputs|jobs|secrets)\.([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def parse_template(node: Node, scope: Scope, problems: Problems) -> Template:
@@ -19,9 +24,52 @@ def parse_template(node: Node, scope: Scope, problems: Problems) -> Template:
     if isinstance(node, ListNode):
         return [parse_template(item, scope, problems) for item in node.items]
     assert isinstance(node, Scalar)
-    if isinstance(node.value, str) and OPEN in node.value:
-        return _parse_string(node, scope, problems)
-    return node.value
+    if not isinstance(node.value, str):
+        return node.value
+    if "{" in node.value and (almost := almost_expression(node.value, scope)) is not None:
+        refuse_almost(node, almost, problems)
+        return node.value
+    return _parse_string(node, scope, problems) if OPEN in node.value else node.value
+
+
+# --- almost an expression ----------------------------------------------------------------------------------------
+#
+# Text in braces is text, because prompts and templates of actions have it. But where it names what the workflow
+# declares, or is a whole value, an expression was meant, and a step would receive the braces themselves.
+
+
+def almost_expression(text: str, scope: Scope) -> re.Match[str] | None:
+    """The first expression that is written as other tools write it."""
+    for match in _FOREIGN.finditer(_without_expressions(text)):
+        inner, whole = match[1] or match[2], match[0] == text.strip()
+        if inner in scope.loops and (whole or not scope.binding):
+            return match
+        for root, name in _REFERENCE.findall(inner):
+            declared = {"inputs": scope.names.inputs, "jobs": scope.names.jobs, "secrets": scope.secrets}[root]
+            if whole or name in declared:
+                return match
+    return None
+
+
+def _without_expressions(text: str) -> str:
+    """The text with blanks for its expressions, in which braces are literals."""
+    start = text.find(OPEN)
+    while start >= 0:
+        end = _end_of(text, start + len(OPEN))
+        end = len(text) if end < 0 else end + len(CLOSE)
+        text = text[:start] + " " * (end - start) + text[end:]
+        start = text.find(OPEN, end)
+    return text
+
+
+def refuse_almost(node: Scalar, almost: re.Match[str], problems: Problems) -> None:
+    at, written = almost.start(), almost[0]
+    problems.add(
+        node.locate(at, len(written)),
+        "EXPRESSION_SYNTAX",
+        f"`{written}` is not an expression, but plain text",
+        f"write `${{{{ {almost[1] or almost[2]} }}}}`",
+    )
 
 
 def whole_expression(node: Node, scope: Scope, problems: Problems) -> Expression | None:

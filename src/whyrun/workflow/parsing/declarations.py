@@ -22,7 +22,7 @@ from whyrun.workflow.model import (
     LoopDecl,
     Type,
 )
-from whyrun.workflow.nodes import ListNode, Node, Scalar, kind_of, plain_value
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, value_problem
 
@@ -100,6 +100,10 @@ def _known(names: tuple[str, ...]) -> str:
 
 _RANGE = lazy_regex(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*")
 
+_INPUT_NAME = lazy_regex(r"inputs\.[A-Za-z_][A-Za-z0-9_]*")
+_PATH = lazy_regex(r"[/*]|\.[A-Za-z0-9]{1,5}$")
+_PLAIN = lazy_regex(r"[A-Za-z0-9_./-]+")
+
 _REFERENCE: Schema = {"type": "string", "pattern": r"^inputs\.[A-Za-z_][A-Za-z0-9_]*(\[[0-9]+\])*$"}
 
 INPUT_KEYS = (
@@ -155,10 +159,11 @@ class Declarations(Fields):
     def input(self, key: Scalar, node: Node) -> tuple[InputDecl | None, Type | None]:
         """The declaration, and the type even if another key of it is wrong."""
         what = f"input `{key.value}`"
-        entries = self.as_map(node, what, f"write `{key.value}: {{type: string}}`")
+        hint = None if isinstance(node, MapNode) else f"write `{key.value}: {_input_example(node)}`"
+        entries = self.as_map(node, what, hint)
         if entries is None:
             return None, None
-        fields = self.known_keys(entries, INPUT_KEY_NAMES, what)
+        fields = self.known_keys(entries, INPUT_KEY_NAMES, what, place="input")
         if "type" not in fields:
             self.problems.add(key.place, "MISSING_KEY", f"{what} has no `type`", "add one: `type: string`")
             return None, None
@@ -188,6 +193,8 @@ class Declarations(Fields):
         message = value_problem(declared, value)
         if message is not None:
             hint = "for an input that may be left out write `required: false`" if value is None else None
+            if declared.depth == 1 and isinstance(node, Scalar) and value_problem(declared, [value]) is None:
+                hint = f"write `[{node.text}]`"
             self.wrong(node, f"the default of {what} does not fit: {message}", hint, code="INPUT_TYPE")
             return NO_DEFAULT
         return value
@@ -196,12 +203,10 @@ class Declarations(Fields):
 
     def loop(self, key: Scalar, node: Node, names: Names) -> LoopDecl | None:
         what = f"loop `{key.value}`"
-        entries = self.as_map(
-            node, what, "write `{each: inputs.NAME}`, `{count: 3}`, `{values: [a, b]}` or `{range: 0-9}`"
-        )
+        entries = self.as_map(node, what, None if isinstance(node, MapNode) else f"write {_loop_example(node)}")
         if entries is None:
             return None
-        fields = self.known_keys(entries, LOOP_KEY_NAMES, what)
+        fields = self.known_keys(entries, LOOP_KEY_NAMES, what, place="loop")
         if len(fields) != 1:
             if len(fields) == len(entries.entries):  # otherwise the unknown key is reported
                 self.problems.add(
@@ -220,13 +225,19 @@ class Declarations(Fields):
     def _loop_input(self, node: Node, what: str, names: Names) -> tuple[InputRef, Type | None] | None:
         """The input of `inputs.NAME`, and its type."""
         assert isinstance(node, Scalar)
-        if "${{" in node.value:
+        if "{" in node.value:
+            plain = node.value.strip("${} ")
             self.wrong(
                 node,
                 f"the source of {what} cannot contain `${{{{ }}}}`",
-                "write `inputs.NAME`",
+                f"write `{plain}`" if _INPUT_NAME.fullmatch(plain) else "write `inputs.NAME`",
                 "EXPRESSION_FORBIDDEN",
             )
+            return None
+        if "*" in node.value or "/" in node.value:
+            files = f'`Files: {{type: "file[]", default: "{node.value}"}}`'
+            hint = f"declare the files as an input, {files}, and write `each: inputs.Files`"
+            self.wrong(node, f"the source of {what} is a path", hint)
             return None
         if node.value in list(names.inputs):  # a list: `AnyKey` contains every name
             message = f"`{node.value}` alone is not a source of {what}"
@@ -330,6 +341,35 @@ class Declarations(Fields):
             self.wrong(node, f"{what} is too long: it has {last - first + 1} values", TOO_LONG)
             return None
         return first, last
+
+
+def _input_example(node: Node) -> str:
+    """A value where a declaration is due, as a declaration with this default."""
+    value = plain_value(node)
+    if isinstance(value, list):
+        return '{type: "string[]", default: […]}'
+    if value is None or value == "":
+        return "{type: string}"
+    kind = {bool: "boolean", int: "integer", float: "number"}.get(type(value), "string")
+    assert isinstance(node, Scalar)
+    if kind == "string" and _PATH.search(node.text):
+        kind = '"file[]"' if "*" in node.text else "file"
+    text = f'"{node.text}"' if not _PLAIN.fullmatch(node.text) else node.text
+    return f"{{type: {kind}, default: {text}}}"
+
+
+def _loop_example(node: Node) -> str:
+    """The same for a loop."""
+    if isinstance(node, ListNode):
+        return "`{values: […]}` around it"
+    assert isinstance(node, Scalar)
+    if type(node.value) is int:
+        return f"`{{count: {node.text}}}`"
+    if _RANGE.fullmatch(node.text):
+        return f"`{{range: {node.text}}}`"
+    if _INPUT_NAME.fullmatch(node.text):
+        return f"`{{each: {node.text}}}`"
+    return "`{each: inputs.NAME}`, `{count: 3}`, `{values: [a, b]}` or `{range: 0-9}`"
 
 
 def check_loop_name(fields: Fields, key: Scalar) -> bool:

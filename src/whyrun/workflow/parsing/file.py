@@ -17,6 +17,7 @@ from whyrun.workflow.fields import (
     meant_key,
     names_of,
     object_schema,
+    without_colon,
 )
 from whyrun.workflow.model import Composition, ImportDecl, InputDecl, JobDecl, LoopDecl, Place, Type, Workflow
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
@@ -33,10 +34,14 @@ from whyrun.workflow.yaml_source import read_yaml
 
 
 _ACTION_PARAMETERS = ("run", "call", "script", "shell")  # of the built-in actions
+# Our own keys in a wrong place. Words of other tools are in `foreign_words`.
 _JOB_KEYS_ELSEWHERE = {
     **{name: f"`{name}` belongs under `with:`" for name in _ACTION_PARAMETERS},
-    **dict.fromkeys(("inputs", "args", "params", "parameters"), "write parameters of the action under `with:`"),
-    "steps": "a job is one step: make each a job of its own",
+    **{
+        name: f"`{name}` belongs to an output: `outputs: {{NAME: {{type: file, {name}: …}}}}`"
+        for name in ("path", "leaves")
+    },
+    **{name: f"`{name}:` belongs at the top of the file" for name in ("workflow", "jobs", "imports", "composition")},
 }
 
 
@@ -46,15 +51,22 @@ class Jobs(JobReader):
     def draft(self, key: Scalar, node: Node, names: Names) -> JobDraft:
         """The first pass. `names` has no jobs yet: output paths cannot refer to any."""
         job = JobDraft(key, names)
-        entries = self.as_map(node, job.what, "write `uses:` and the other keys below it")
+        hint = "write `uses:` and the other keys below it"
+        if isinstance(node, Scalar) and (without := without_colon(node.text, JOB_KEY_NAMES)) is not None:
+            hint = f"write `{without[0]}: {without[1]}`"
+        entries = self.as_map(node, job.what, hint)
         if entries is None:
             job.broken.add("for")
             return job
-        job.fields = self.known_keys(entries, JOB_KEY_NAMES, job.what, _JOB_KEYS_ELSEWHERE)
+        job.fields = self.known_keys(entries, JOB_KEY_NAMES, job.what, _JOB_KEYS_ELSEWHERE, "job")
         job.broken |= entries.duplicates
         for unknown, value in [(k.value, value) for k, value in entries.entries if k.value not in JOB_KEY_NAMES]:
-            if unknown in _JOB_KEYS_ELSEWHERE:
-                job.broken.add("with")
+            from whyrun.workflow.foreign_words import foreign_words  # imported late: only this mistake needs it
+
+            if unknown in foreign_words("job"):
+                job.broken.add(foreign_words("job")[unknown].ours)
+            elif unknown in _JOB_KEYS_ELSEWHERE:
+                job.broken.add("with" if unknown in _ACTION_PARAMETERS else "outputs")
             elif meant_key(unknown, JOB_KEY_NAMES) is None:
                 job.broken |= {name for name in _may_be_meant(value, names) if name not in job.fields}
         if "uses" not in job.fields:
@@ -125,13 +137,11 @@ WORKFLOW_KEYS = (
     ),
 )
 _KEY_NAMES = names_of(WORKFLOW_KEYS)
-# Keys of other tools, and ours for the same thing.
-_SYNONYMS = {
-    **dict.fromkeys(("steps", "tasks", "rules", "stages"), "jobs"),
-    **dict.fromkeys(("name", "title"), "workflow"),
+_ELSEWHERE = {
+    name: f"`{name}` is a key of a job: write it below the name of the job"
+    for name in JOB_KEY_NAMES
+    if name not in _KEY_NAMES
 }
-_HINTS = {"jobs": "write jobs under `jobs:`", "workflow": "write the name under `workflow:`"}
-_ELSEWHERE = {written: _HINTS[key] for written, key in _SYNONYMS.items()}
 MAX_IMPORTS = 1000
 MAX_IMPORT_DEPTH = 32
 
@@ -164,9 +174,14 @@ class _Root(msgspec.Struct, frozen=True):
     def may_have(self, section: str) -> bool:
         """Whether an absent section may be written under an unknown key."""
         unknown = [(key.value, value) for key, value in self.node.entries if key.value not in _KEY_NAMES]
+        if not unknown:
+            return False
+        from whyrun.workflow.foreign_words import foreign_words  # imported late: only a mistake needs it
+
+        foreign = foreign_words("workflow")
         return any(
-            _SYNONYMS[key] == section
-            if key in _SYNONYMS
+            foreign[key].ours == section
+            if key in foreign
             else isinstance(value, MapNode) and meant_key(key, _KEY_NAMES) is None
             for key, value in unknown
         )
@@ -257,7 +272,7 @@ class _FileReader:
                 node.place, "WRONG_TYPE", f"a workflow is a map, not {kind_of(node)}", "begin with `workflow: my-name`"
             )
             return None
-        root = _Root(node, self.jobs.known_keys(node, _KEY_NAMES, "a workflow", _ELSEWHERE), self.jobs)
+        root = _Root(node, self.jobs.known_keys(node, _KEY_NAMES, "a workflow", _ELSEWHERE, "workflow"), self.jobs)
         self._reserve(node)
         name = self._name(root)
         inputs, types = self._inputs(root.section("inputs", "write `Topic: {type: string}`"))
@@ -393,7 +408,7 @@ class _FileReader:
             entries = self.jobs.as_map(node, what, f"write `{key.value}: {{workflow: ./intro.yaml}}`")
             if entries is None:
                 continue
-            fields = self.jobs.known_keys(entries, IMPORT_KEY_NAMES, what)
+            fields = self.jobs.known_keys(entries, IMPORT_KEY_NAMES, what, place="import")
             place = import_place(key, fields, self.key, self.jobs)
             if place is None:
                 continue

@@ -11,7 +11,14 @@ from msgspec.structs import replace
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.expression import parse_expression
-from whyrun.workflow.expressions.template import is_whole_expression, parse_template, secrets_of, whole_expression
+from whyrun.workflow.expressions.template import (
+    almost_expression,
+    is_whole_expression,
+    parse_template,
+    refuse_almost,
+    secrets_of,
+    whole_expression,
+)
 from whyrun.workflow.fields import NAME, PARAMETER_NAME
 from whyrun.workflow.model import Expression, OutputDecl, Place, Template
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates, kind_of, places_below, plain_value
@@ -23,6 +30,15 @@ _PATH_ROOTS = frozenset({"inputs", "loops", "workflow"})
 _CONDITION_ROOTS = frozenset({"inputs", "jobs", "loops", "env", "workflow"})
 _ENV_ROOTS = frozenset({"inputs", "jobs", "loops", "secrets", "workflow"})
 _WITH_ROOTS = _ENV_ROOTS | {"env"}
+
+
+def _own_entry(written: str) -> str:
+    """How the script of `shell` gets the value of an expression: `${{ inputs.Topic }}` as `"$topic"`."""
+    inner = written.strip("${} ")
+    name = inner.rpartition(".")[2].lower()
+    if not NAME.fullmatch(name) or "(" in inner:
+        return 'give it an entry of its own in `with:`; the script gets it as a shell variable, `"$name"`'
+    return f'write `{name}: ${{{{ {inner} }}}}` under `with:`, and `"${name}"` in the script'
 
 
 class JobDraft(msgspec.Struct):
@@ -196,24 +212,27 @@ class JobExpressions(Outputs):
             job.places.update(places_below(value, path))
             failures = self.problems.failures
             if job.values.get("uses") == "shell" and key.value == "run":
-                parameters[key.value] = self._script(value, job.what)
+                parameters[key.value] = self._script(value, job.what, scope)
             else:
                 parameters[key.value] = parse_template(value, scope, self.problems)
             if self.problems.failures > failures or has_duplicates(value) or key.value in entries.duplicates:
                 job.broken.add(path)
         return parameters
 
-    def _script(self, node: Node, what: str) -> Any:
+    def _script(self, node: Node, what: str, scope: Scope) -> Any:
         """The script of `shell` is not a template: a value must never become a command."""
         if isinstance(node, Scalar) and isinstance(node.value, str):
             at = node.value.find("${{")
+            end = node.value.find("}}", at) + 2
+            almost = almost_expression(node.value, scope) if at < 0 else None
+            if almost is not None:
+                at, end = almost.span()
             if at >= 0:
-                end = node.value.find("}}", at)
                 self.problems.add(
-                    node.locate(at, (end + 2 if end > 0 else len(node.value)) - at),
+                    node.locate(at, (end if end > at else len(node.value)) - at),
                     "EXPRESSION_FORBIDDEN",
                     f"the script of {what} cannot hold an expression",
-                    'give it an entry of its own in `with:`; the script gets it as a shell variable, `"$name"`',
+                    _own_entry(node.value[at:end]),
                 )
         return plain_value(node)
 
@@ -229,6 +248,11 @@ class JobExpressions(Outputs):
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return parse_expression(str(node.value), lambda at, width: node.place, scope, self.problems)
         if not is_whole_expression(node):
-            self.wrong(node, f"`if` of {what} is not an expression", "write `if: ${{ … }}`")
+            if isinstance(node, Scalar) and (almost := almost_expression(node.text, scope)) is not None:
+                refuse_almost(node, almost, self.problems)
+                return None
+            text = node.text.replace("${{", "").replace("}}", "").strip() if isinstance(node, Scalar) else ""
+            inside = " ".join(text.split()) if text and not {"$", "{"} & set(text) else "…"
+            self.wrong(node, f"`if` of {what} is not an expression", f"write `if: ${{{{ {inside} }}}}`")
             return None
         return whole_expression(node, scope, self.problems)

@@ -93,7 +93,7 @@ class JobReader(JobExpressions):
         what = f"`retries` of {job.what}"
         if not isinstance(node, MapNode):
             return Retries(self._retry_count(node, what))
-        fields = self.known_keys(node, names_of(RETRIES_KEYS), what)
+        fields = self.known_keys(node, names_of(RETRIES_KEYS), what, place="retries")
         if "max" not in fields:
             self.problems.add(node.place, "MISSING_KEY", f"{what} has no `max`", "write `{max: 2, backoff: 10s}`")
         count = self._retry_count(fields["max"], what) if "max" in fields else 0

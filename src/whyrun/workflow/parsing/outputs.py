@@ -78,7 +78,7 @@ class Outputs(Fields):
         entries = self.as_map(node, what, f"write `{key.value}: {{type: file}}`")
         if entries is None:
             return None, None
-        fields = self.known_keys(entries, _OUTPUT_NAMES, what)
+        fields = self.known_keys(entries, _OUTPUT_NAMES, what, place="output")
         if "type" not in fields:
             self.problems.add(key.place, "MISSING_KEY", f"{what} has no `type`", "add one: `type: file`")
             return None, None
