@@ -8,7 +8,8 @@ import pytest
 
 from project_lab import Lab, states
 from whyrun.errors import InvalidError
-from whyrun.planning.plan import compute_execution_plan, match_nodes
+from whyrun.graph.id_matching import match_nodes
+from whyrun.planning.plan import compute_execution_plan
 from whyrun.planning.reasons import reason_json
 
 Make = Callable[..., Lab]

@@ -78,7 +78,10 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            hint = did_you_mean(args[0], list(COMMANDS)) or "`whyrun --help` lists the commands"
+            from whyrun.cli.foreign_words import command_hint
+
+            near = did_you_mean(args[0], list(COMMANDS))
+            hint = command_hint(args[0]) or near or "`whyrun --help` lists the commands"
             raise error("USAGE", f"there is no command `{args[0]}`", hint=hint)
         return super().resolve_command(ctx, args)
 
@@ -236,8 +239,14 @@ def usage_error(problem: click.ClickException) -> WhyrunError:
 def _similar_option(problem: click.exceptions.NoSuchOption) -> str | None:
     """A hint with the option that the user probably meant."""
     context, given = problem.ctx, problem.option_name
+    from whyrun.cli.foreign_words import option_hint
+
     if given == "--dry-run" and context is not None and any("--delete" in p.opts for p in context.command.params):
         return "without `--delete` the command only shows what it would remove"
+    if (hint := option_hint(given)) is not None:
+        own = {option for parameter in context.command.params for option in parameter.opts} if context else set()
+        elsewhere = hint.startswith("write `--") and hint.split("`")[1].split()[0] not in own
+        return f"{hint}, an option of `whyrun run`" if elsewhere else hint
     # `--help` resembles `--keep` and others; suggest it only if the option begins like it.
     similar = [option for option in problem.possibilities or () if option != "--help" or given.startswith("--h")]
     return f"did you mean `{similar[0]}`?" if similar else None

@@ -174,7 +174,7 @@ def execution_options(function: Function) -> Function:
                 help="How many steps run at a time; 0: one per core.",
             ),
             click.option(
-                "--backend", type=click.Choice(list(BACKENDS)), default=DEFAULT, help="Where steps execute.",
+                "--backend", type=BackendChoice(list(BACKENDS)), default=DEFAULT, help="Where steps execute.",
                 show_default=True,
             ),
             *(click.option(option.flag, option.name, metavar=option.metavar, help=option.help)
@@ -187,6 +187,17 @@ def execution_options(function: Function) -> Function:
         ],
     )  # fmt: skip
     return decorated
+
+
+class BackendChoice(click.Choice[str]):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in self.choices:
+            from whyrun.cli.foreign_words import backend_hint
+            from whyrun.errors import did_you_mean, error
+
+            hint = backend_hint(str(value)) or did_you_mean(str(value), list(self.choices))
+            raise error("USAGE", f"there is no backend `{value}`", hint=hint)
+        return super().convert(value, param, ctx)
 
 
 def backend_arguments(options: RunOptions) -> list[str]:

@@ -19,11 +19,10 @@ def find_history(project: Project, id_: str) -> list[HistoryEntry]:
     """The entries for an ID or pattern; UNKNOWN_REFERENCE if neither the log nor the workflow has it."""
     from whyrun.errors import error
     from whyrun.evidence.queries.history import artifact_versions, job_history
-    from whyrun.ids import IdPattern
+    from whyrun.graph.id_matching import match_nodes, read_pattern
     from whyrun.log.lock import running_run
-    from whyrun.planning.plan import match_nodes
 
-    pattern = IdPattern(id_)
+    pattern = read_pattern(id_, lambda: project.graph)
     if id_.startswith("Input:"):
         raise error("USAGE", f"`{id_}`: inputs have no attempts", hint="write `Job:…` or `Artifact:…`")
     runs, running = project.state.runs(), running_run(project.state)

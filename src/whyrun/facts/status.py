@@ -76,10 +76,10 @@ class _Chosen:
     def __init__(self, graph: Graph, patterns: tuple[str, ...], stale: Iterable[StaleFile]) -> None:
         """A pattern must match a current job or artifact, or a leftover of a former one."""
         from whyrun.errors import WhyrunError
-        from whyrun.ids import IdPattern
-        from whyrun.planning.plan import match_nodes
+        from whyrun.graph.id_matching import match_nodes, read_pattern
 
-        self.graph, self.patterns, self.nodes = graph, [IdPattern(text) for text in patterns], set[int]()
+        self.graph, self.nodes = graph, set[int]()
+        self.patterns = [read_pattern(text, lambda: graph) for text in patterns]
         for text, pattern in zip(patterns, self.patterns, strict=True):
             try:
                 self.nodes.update(match_nodes(graph, text))

@@ -44,17 +44,21 @@ class Subject:
 
 def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
     """The subject that an ID names; an unknown ID is an error. `patterns`: whether its hint may offer a pattern."""
+    from whyrun.errors import WhyrunError
+    from whyrun.graph.id_matching import not_canonical, unknown_id
     from whyrun.ids import CanonicalId, parse_id
-    from whyrun.planning.plan import unknown_id
 
-    identity = parse_id(text)
+    try:
+        identity = parse_id(text)
+    except WhyrunError as problem:
+        raise not_canonical(problem, text, graph) from None
     if identity.kind == "Job":
         if text not in graph.node_of:
-            raise unknown_id(text, list(graph.node_of), patterns=patterns)
+            raise unknown_id(text, list(graph.node_of), patterns=patterns, graph=graph)
         return Subject("job", text, graph.node_of[text])
     if identity.kind == "Artifact":
         if text not in graph.artifact_of:
-            raise unknown_id(text, list(graph.artifact_of), patterns=patterns)
+            raise unknown_id(text, list(graph.artifact_of), patterns=patterns, graph=graph)
         return Subject("artifact", text, graph.node(graph.artifact_of[text]))
     if len(identity.segments) == 1:
         return Subject("input", text, value=_input(graph, text))
@@ -74,15 +78,14 @@ def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
 
 def find_subjects(graph: Graph, text: str) -> list[Subject]:
     """All subjects that match an ID in which `*` stands for a name or index, in the order of the graph."""
-    from whyrun.ids import IdPattern
-    from whyrun.planning.plan import match_nodes, unknown_id
+    from whyrun.graph.id_matching import match_nodes, read_pattern, unknown_id
     from whyrun.snapshot.snapshot import leaf_inputs
 
     if "*" not in text or text in graph.node_of or text in graph.artifact_of:
         return [find_subject(graph, text, patterns=True)]
     if text.startswith("Job:"):
         return [Subject("job", graph.job_id(node), node) for node in match_nodes(graph, text)]
-    pattern = IdPattern(text)
+    pattern = read_pattern(text, lambda: graph)
     if text.startswith("Artifact:"):
         match_nodes(graph, text)  # raises if nothing matches
         artifacts = [id_ for id_ in graph.artifact_of if pattern.matches(id_)]
@@ -96,7 +99,7 @@ def find_subjects(graph: Graph, text: str) -> list[Subject]:
 
 def _input(graph: Graph, text: str) -> InputValue:
     from whyrun.errors import error
-    from whyrun.planning.plan import unknown_id
+    from whyrun.graph.id_matching import unknown_id
     from whyrun.workflow.inputs import IndexProblem, lookup
 
     try:

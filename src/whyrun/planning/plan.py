@@ -6,17 +6,17 @@ The options apply in a fixed order: `--force` while instances are judged, then `
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
 
 from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_object
-from whyrun.errors import did_you_mean, error
+from whyrun.errors import error
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import Graph
-from whyrun.ids import IdPattern, any_index, output_of, parse_id, shape_of
+from whyrun.ids import output_of
 from whyrun.planning.judge import EMPTY, Judge, Verdict
 from whyrun.planning.reasons import Forced, MissingOutput, Reason, RetryPreviousFailure, reason_json
 from whyrun.planning.reuse import Reuse
@@ -24,6 +24,7 @@ from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 VERSION = 1
+FORCE_ALL = "all"  # of `--force`: every job, and with targets every job that they need
 WIDE = 64  # members; a plan writes a longer list as {count, digest, blob}
 _UP = "`--up 1` runs the first layer that has something to do; `whyrun plan` shows the layers"
 State = Literal["planned", "deferred", "inactive"]
@@ -338,64 +339,11 @@ def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
     return {"available": available, "failed": failed, "inputs_changed": snapshot.inputs_changed, "jobs": statuses}
 
 
-def match_nodes(graph: Graph, text: str) -> list[int]:
-    """The nodes that a job or artifact ID or a pattern matches. An ID that matches nothing is an error."""
-    pattern = IdPattern(text)
-    if text.startswith("Job:"):
-        if text in graph.node_of:
-            return [graph.node_of[text]]
-        nodes = [node for id_, node in graph.node_of.items() if pattern.matches(id_)]
-        known: Iterable[str] = graph.node_of
-    elif text.startswith("Artifact:"):
-        if text in graph.artifact_of:
-            return [graph.node(graph.artifact_of[text])]
-        nodes = sorted({graph.node(at) for id_, at in graph.artifact_of.items() if pattern.matches(id_)})
-        known = graph.artifact_of
-    else:
-        raise error("USAGE", f"`{text}` is not a job or artifact", hint="write `Job:…` or `Artifact:…`")
-    if not nodes:
-        raise unknown_id(text, list(known))
-    return nodes
-
-
-def one_id(text: str, known: Mapping[str, Any], what: str) -> None:
-    """Refuse a pattern, and an ID that names nothing, where `what` takes one ID."""
-    if text in known:
-        return
-    if "*" in text:
-        pattern = IdPattern(text)
-        first = next((id_ for id_ in known if pattern.matches(id_)), None)
-        hint = f"name one, such as `{first}`" if first is not None else None
-        raise error("USAGE", f"`{text}`: {what} takes one ID, not a pattern", hint=hint)
-    raise unknown_id(text, list(known), patterns=False)
-
-
-def unknown_id(text: str, known: Sequence[str], *, patterns: bool = True) -> Exception:
-    """`patterns`: whether the user may name all instances with a pattern here."""
-    near = [k for k in known if k.startswith(text + "[")]
-    hint = None
-    if near:
-        hint = f"it has instances: name one, such as `{near[0]}`"
-        hint += f", or all with `{_all_of(text, near[0])}`" if patterns else ""
-    elif "*" in text and (wider := {shape_of(text, id_): None for id_ in filter(IdPattern(text).reads_as, known)}):
-        hint = f"a `*` is one whole name or index: write {' or '.join(f'`{shape}`' for shape in wider)}"
-    elif "[*]" in text:  # suggest a pattern for a misspelt pattern
-        known = list(dict.fromkeys(map(any_index, known)))
-        hint = next((f"did you mean `{each}`?" for each in known if each.startswith(text + "[")), None)
-    return error(
-        "UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known)
-    )
-
-
-def _all_of(text: str, instance: str) -> str:
-    """The pattern that matches all instances of `text`, made from one of them: `Job:Fit[*][*]`."""
-    given, full = parse_id(text).segments, parse_id(instance).segments
-    at = len(given) - 1
-    pattern = text + "[*]" * (len(full[at].indices) - len(given[at].indices))
-    return pattern + "".join(f".{segment.name}" + "[*]" * len(segment.indices) for segment in full[at + 1 :])
-
-
 def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[int, str]:
+    if not force:
+        return {}
+    from whyrun.graph.id_matching import match_nodes  # imported late: most plans force nothing
+
     forced: dict[int, str] = {}
     for text in sorted(set(force)):  # sorted, because the plan names the first option that matches a node
         if text.startswith("layer:"):
@@ -405,7 +353,7 @@ def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[i
                 known = f"layers are 0 to {max(layers)}" if layers else "there is no job, so there is no layer"
                 raise error("USAGE", f"`--force {text}`: there is no such layer", hint=known)
         else:
-            nodes = match_nodes(graph, text)
+            nodes = list(range(graph.size)) if text == FORCE_ALL else match_nodes(graph, text, "--force")
         for node in nodes:
             forced.setdefault(node, text)
     return forced
@@ -415,7 +363,9 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
     """The targets and everything they need, including `needs:`; None without targets."""
     if not targets:
         return None
-    stack = [node for text in targets for node in match_nodes(graph, text)]
+    from whyrun.graph.id_matching import match_nodes  # imported late: most plans have no targets
+
+    stack = [node for text in targets for node in match_nodes(graph, text, "--target")]
     seen = set(stack)
     followed: set[int] = set()  # jobs that had their `needs` followed
     while stack:
@@ -436,7 +386,7 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
 
 def _refuse_forcing_outside(graph: Graph, forced: Mapping[int, str], wanted: set[int]) -> None:
     for node, text in forced.items():
-        if node not in wanted:
+        if node not in wanted and text != FORCE_ALL:
             raise error(
                 "USAGE",
                 f"`--force {text}` names `{graph.job_id(node)}`, which the targets do not need",

@@ -49,6 +49,12 @@ def read_source(path: Path) -> str:
     return data.decode("utf-8")
 
 
+def read_start(path: Path) -> str:
+    """The beginning of a file, whatever it holds."""
+    with path.open("rb") as file:
+        return file.read(4096).decode("utf-8", "replace")
+
+
 def read_yaml(text: str, shown: str, problems: Problems) -> Node | None:
     """The root node, or None after a syntax error. An empty text is a null scalar.
 

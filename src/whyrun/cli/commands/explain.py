@@ -68,14 +68,16 @@ def command(
 
 
 def _print_trace(project: Project, found: Planned, text: str, as_json: bool) -> None:
+    from whyrun.graph.id_matching import one_id, read_pattern
     from whyrun.ids import parse_id_of
     from whyrun.planning.answers.trace import trace_job
-    from whyrun.planning.plan import one_id
 
-    nodes = found.snapshot.dependency_graph.node_of
+    graph = found.snapshot.dependency_graph
+    nodes = graph.node_of
+    read_pattern(text, lambda: graph, "--trace", inputs=False)
     if "*" not in text:
         parse_id_of("Job", text)
-    one_id(text, nodes, "`--trace`")
+    one_id(text, nodes, "`--trace`", graph)
     consumed = project.history().last_consumed(found.snapshot.record(nodes[text]))
     trace = trace_job(found.snapshot, found.plan, nodes[text], consumed)
     if as_json:

@@ -119,10 +119,9 @@ def _filter(
 
 def _check_known(project: Project, job: str) -> None:
     """Refuse a job that neither the log nor the workflow has: an empty answer would hide the mistake."""
-    from whyrun.ids import IdPattern
-    from whyrun.planning.plan import match_nodes
+    from whyrun.graph.id_matching import match_nodes, read_pattern
 
-    pattern = IdPattern(job)
+    pattern = read_pattern(job, lambda: project.graph)
     if not any(pattern.matches(step) for step in project.history().records.steps):
         match_nodes(project.graph, job)
 

@@ -106,8 +106,8 @@ class ListingOptions(NamedTuple):
         return bool(self.jobs or self.reasons or self.statuses or self.limit or self.offset or self.summary)
 
     def listing(self, planned: Planned) -> Listing:
+        from whyrun.graph.id_matching import match_nodes
         from whyrun.planning.answers.listing import Listing
-        from whyrun.planning.plan import match_nodes
 
         graph = planned.snapshot.dependency_graph
         note_narrow_patterns(graph, self.jobs)

@@ -280,6 +280,15 @@ class InputObserver:
         # The state folder is never input.
         return in_byte_order([path.replace(os.sep, "/") for path in found if not path.startswith(".whyrun/")])
 
+    def _near(self, path: str) -> str | None:
+        """A hint with the path beside a missing one that was probably meant."""
+        from difflib import get_close_matches  # imported late: only errors need it
+
+        folder, name = os.path.split(path)
+        absolute = self._absolute(folder)
+        near = get_close_matches(name, os.listdir(absolute) if os.path.isdir(absolute) else (), n=1, cutoff=0.8)
+        return f"did you mean `{os.path.join(folder, near[0])}`?" if near else None
+
     def _files(
         self, id_: str, type_: Type, paths: Sequence[str], place: Place, missing_hint: str
     ) -> list[InputValue | None]:
@@ -293,7 +302,8 @@ class InputObserver:
             if not is_utf8(path):  # found by a pattern
                 problems = [Diagnostic("NAME_INVALID", f"the name of {path!r} is not UTF-8", hint=_RENAME)]
             elif sha is None:
-                problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=missing_hint)]
+                hint = self._near(path) or missing_hint
+                problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=hint)]
             elif isinstance(sha, WhyrunError):
                 problems = sha.diagnostics
             elif (are_folders and self.cache.is_folder(self._absolute(path))) != folders:

@@ -241,13 +241,26 @@ class WorkflowFiles:
             return None
         except (OSError, KeyError, ValueError) as problem:
             message = f"`{node.value}` cannot be read: {os_reason(problem)}"
-            self.problems.add(node.place, "FILE_MISSING", message, "paths are relative to the importing file")
+            hint = near_file(problem) or "paths are relative to the importing file"
+            self.problems.add(node.place, "FILE_MISSING", message, hint)
             return None
         return self.parse(key, text, (*stack, key))
 
 
 def os_reason(problem: Exception) -> str:
     return (problem.strerror or "it cannot be opened") if isinstance(problem, OSError) else "there is no such file"
+
+
+def near_file(problem: Exception) -> str | None:
+    """A hint with the file of the same folder that was probably meant."""
+    if not isinstance(problem, FileNotFoundError) or problem.filename is None:
+        return None
+    import os.path
+    from difflib import get_close_matches  # imported late: only errors need it
+
+    folder, name = os.path.split(problem.filename)
+    near = get_close_matches(name, os.listdir(folder) if os.path.isdir(folder) else (), n=1, cutoff=0.8)
+    return f"did you mean `{near[0]}`, in the same folder?" if near else None
 
 
 class _FileReader:

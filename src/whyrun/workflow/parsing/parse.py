@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import posixpath
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import Schema, object_schema
 from whyrun.workflow.model import Workflow
 from whyrun.workflow.nodes import Problems
@@ -19,7 +21,9 @@ from whyrun.workflow.parsing.file import WORKFLOW_KEYS, WorkflowFiles, os_reason
 from whyrun.workflow.parsing.imports import IMPORT_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS
 from whyrun.workflow.parsing.outputs import OUTPUT_KEYS
-from whyrun.workflow.yaml_source import read_source
+from whyrun.workflow.yaml_source import read_source, read_start
+
+_WORKFLOW_FILE = lazy_regex(r"^workflow:", re.MULTILINE)
 
 # --- the JSON Schema ---------------------------------------------------------------------------------------------
 #
@@ -130,6 +134,18 @@ def missing_file(path: Path, default: str) -> WhyrunError:
     return error("FILE_MISSING", what, hint=_meant(path, default))
 
 
+def _id_of(path: Path, default: Path) -> str | None:
+    """The job of the workflow in this folder that has this name, or its artifact that is published there."""
+    part = load_reading(default).part if default.is_file() else None
+    for name, job in part.jobs.items() if part is not None else ():
+        if str(path) == name:
+            return f"Job:{name}{'[*]' * len(job.loops)}"
+        for output in job.outputs.values():
+            if output.path == posixpath.normpath(path):
+                return f"Artifact:{name}.{output.name}"
+    return None
+
+
 def _meant(path: Path, default: str) -> str:
     """A hint: what the user may have meant by a workflow file that does not exist."""
     import shlex  # imported late, like the next: only this error needs them
@@ -138,10 +154,17 @@ def _meant(path: Path, default: str) -> str:
     if str(path).startswith(("Job:", "Artifact:")):
         return f"this is an ID and not a file; to plan or run only this, write `--target {shlex.quote(str(path))}`"
     files = sorted(each.name for each in path.parent.glob("*.y*ml"))
-    near = get_close_matches(path.name, files, n=1, cutoff=0.8)
+    near = [name for name in files if name.casefold() == path.name.casefold()]
+    near = near or get_close_matches(path.name, files, n=1, cutoff=0.8)
     if near:
         return f"did you mean `{path.with_name(near[0])}`?"
+    id_ = _id_of(path, Path(default))
+    if id_ is not None:
+        return f"this is `{id_}` and not a file; to plan or run only this, write `--target {shlex.quote(id_)}`"
     if path == Path(default):
+        begun = [name for name in files if _WORKFLOW_FILE.search(read_start(Path(name)))]
+        if len(begun) == 1:
+            return f"there is `{begun[0]}`: name it"
         above = next((folder / path for folder in Path.cwd().parents if (folder / path).is_file()), None)
         if above is not None:
             return f"there is one in a folder above: name it `{os.path.relpath(above)}`"

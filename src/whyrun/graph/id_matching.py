@@ -1,0 +1,247 @@
+"""The IDs and patterns that users write: the nodes they name, or what to write instead. Pure.
+
+A text that is no ID, or names nothing, is an error. Nothing is guessed: the error says the exact words to use.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any
+
+from whyrun.errors import WhyrunError, did_you_mean, error
+from whyrun.graph.tables import Graph, JobTable
+from whyrun.ids import IdPattern, Segment, any_index, format_index, parse_id, shape_of, split_site
+
+if TYPE_CHECKING:
+    from whyrun.workflow.inputs import InputValue
+    from whyrun.workflow.model import LoopDecl
+
+_REFERENCE = re.compile(r"(?:\$\{\{)?\s*(jobs|inputs)\.([\w.]+?)(?:\.outputs\.(\w+))?((?:\[[^\]]*\])*)\s*(?:\}\})?")
+_KIND = re.compile(r"(Job|Artifact|Input):", re.IGNORECASE)
+
+
+def match_nodes(graph: Graph, text: str, option: str = "") -> list[int]:
+    """The nodes that a job or artifact ID or a pattern matches. An ID that matches nothing is an error.
+
+    `option`: what stands before it on the command line, for the hint.
+    """
+    pattern = read_pattern(text, lambda: graph, option, inputs=False)
+    if text.startswith("Job:"):
+        if text in graph.node_of:
+            return [graph.node_of[text]]
+        nodes = [node for id_, node in graph.node_of.items() if pattern.matches(id_)]
+        known: Iterable[str] = graph.node_of
+    elif text.startswith("Artifact:"):
+        if text in graph.artifact_of:
+            return [graph.node(graph.artifact_of[text])]
+        nodes = sorted({graph.node(at) for id_, at in graph.artifact_of.items() if pattern.matches(id_)})
+        known = graph.artifact_of
+    else:
+        raise error("USAGE", f"`{text}` is not a job or artifact", hint="write `Job:…` or `Artifact:…`")
+    if not nodes:
+        raise unknown_id(text, list(known), graph=graph, option=option)
+    return nodes
+
+
+def read_pattern(text: str, graph: Callable[[], Graph], option: str = "", *, inputs: bool = True) -> IdPattern:
+    """The pattern, or an error that says which ID is meant. `graph`: called only for the error."""
+    try:
+        return IdPattern(text)
+    except WhyrunError as problem:
+        raise not_canonical(problem, text, graph(), option, inputs=inputs) from None
+
+
+def not_canonical(
+    problem: WhyrunError, text: str, graph: Graph, option: str = "", *, inputs: bool = True
+) -> WhyrunError:
+    """The problem with a text that is no ID, with the ID that it is meant as."""
+    meant = meant_id(graph, text)
+    message = problem.diagnostics[0].message
+    if meant is None:
+        known = [table.name for table in graph.tables]
+        known += [id_.removeprefix("Input:") for id_ in graph.inputs if inputs]
+        near = did_you_mean((text.partition(":")[2] or text).partition("[")[0], known)
+        meant = meant_id(graph, near.split("`")[1]) if near is not None and near.startswith("did you mean") else None
+        if meant is None:
+            return problem
+    if meant.startswith("Input:") and not inputs:
+        return error("NAME_INVALID", f"`{text}` is {_quoted(meant)}, an input", hint="write `Job:…` or `Artifact:…`")
+    if posixpath.normpath(text) in _published(graph):
+        message = f"`{text}` is where {_quoted(meant)} is published, and no ID"
+    return error("NAME_INVALID", message, hint=f"write {_quoted(meant, option)}")
+
+
+def one_id(text: str, known: Mapping[str, Any], what: str, graph: Graph | None = None) -> None:
+    """Refuse a pattern, and an ID that names nothing, where `what` takes one ID."""
+    if text in known:
+        return
+    if "*" in text:
+        pattern = IdPattern(text)
+        first = next((id_ for id_ in known if pattern.matches(id_)), None)
+        hint = f"name one, such as `{first}`" if first is not None else None
+        raise error("USAGE", f"`{text}`: {what} takes one ID, not a pattern", hint=hint)
+    raise unknown_id(text, list(known), patterns=False, graph=graph)
+
+
+def unknown_id(
+    text: str, known: Sequence[str], *, patterns: bool = True, graph: Graph | None = None, option: str = ""
+) -> Exception:
+    """`patterns`: whether the user may name all instances with a pattern here."""
+    near = [k for k in known if k.startswith(text + "[")]
+    hint = None
+    if near:
+        hint = f"it has instances: name one, such as `{near[0]}`"
+        hint += f", or all with `{_all_of(text, near[0])}`" if patterns else ""
+    elif graph is not None and (meant := meant_id(graph, text)) is not None:
+        hint = f"write {_quoted(meant, option)}"
+    elif "*" in text and (wider := {shape_of(text, id_): None for id_ in filter(IdPattern(text).reads_as, known)}):
+        hint = f"a `*` is one whole name or index: write {' or '.join(f'`{shape}`' for shape in wider)}"
+    elif "[*]" in text:  # suggest a pattern for a misspelt pattern
+        known = list(dict.fromkeys(map(any_index, known)))
+        hint = next((f"did you mean `{each}`?" for each in known if each.startswith(text + "[")), None)
+    else:
+        hint = _other_index(text, known)
+    return error(
+        "UNKNOWN_REFERENCE", f"`{text}` names nothing in this workflow", hint=hint or did_you_mean(text, known)
+    )
+
+
+def _all_of(text: str, instance: str) -> str:
+    """The pattern that matches all instances of `text`, made from one of them: `Job:Fit[*][*]`."""
+    given, full = parse_id(text).segments, parse_id(instance).segments
+    at = len(given) - 1
+    pattern = text + "[*]" * (len(full[at].indices) - len(given[at].indices))
+    return pattern + "".join(f".{segment.name}" + "[*]" * len(segment.indices) for segment in full[at + 1 :])
+
+
+def _other_index(text: str, known: Sequence[str]) -> str | None:
+    """For an index that does not exist: the nearest one, or the first and last. Names of jobs resemble each other."""
+    like = any_index(text)
+    same = [id_ for id_ in known if any_index(id_) == like]
+    if not same or like == text:
+        return None
+    from difflib import get_close_matches
+
+    words = {id_.partition("[")[2]: id_ for id_ in same}
+    index = text.partition("[")[2]
+    near = get_close_matches(index, words, n=1, cutoff=0.6) if re.search("[A-Za-z]", index) else []
+    if near:
+        return f"did you mean `{words[near[0]]}`?"
+    return f"it has the instances `{same[0]}` to `{same[-1]}`" if len(same) > 1 else f"it has one instance, `{same[0]}`"
+
+
+def _quoted(id_: str, option: str = "") -> str:
+    import shlex
+
+    return f"`{option} {shlex.quote(id_)}`" if option else f"`{id_}`"
+
+
+# --- what a text is meant as -------------------------------------------------------------------------------------
+
+
+def meant_id(graph: Graph, text: str) -> str | None:
+    """The ID or pattern that `Merge`, `Trim[alpha]`, `jobs.Merge.outputs.All`, `out/all.txt` or `job:merge` means."""
+    path = _published(graph).get(posixpath.normpath(text)) or _given_files(graph).get(posixpath.normpath(text))
+    if path is not None:
+        return path
+    reference = _REFERENCE.fullmatch(text)
+    if reference is not None:
+        root, name, output, indices = reference.groups()
+        kind = "Input" if root == "inputs" else "Artifact" if output else "Job"
+        text = f"{kind}:{name.replace('.', '/')}{f'.{output}' if output else ''}{indices}"
+    kind, rest = (text[: found.end()], text[found.end() :]) if (found := _KIND.match(text)) else ("", text)
+    try:
+        identity = parse_id(f"Job:{rest.replace('[*]', '')}")
+    except WhyrunError:  # it is no ID under any kind
+        return None
+    return next(_candidates(graph, kind.lower(), identity.imports, identity.segments), None)
+
+
+def _candidates(graph: Graph, kind: str, imports: Sequence[str], segments: Sequence[Segment]) -> Iterator[str]:
+    first, *rest = segments
+    name = "/".join([*imports, first.name])
+    for table in graph.tables:
+        if table.name.casefold() == name.casefold():
+            indices = (*first.indices, *(index for segment in rest[:1] for index in segment.indices))
+            row = _row(graph, table, indices)
+            if row is None:
+                continue
+            outputs = {spec.output.casefold(): spec.output for spec in table.artifacts}
+            if not rest and not kind.startswith(("artifact", "input")):
+                yield f"Job:{table.name}{row}"
+            elif len(rest) == 1 and rest[0].name.casefold() in outputs:
+                yield f"Artifact:{table.name}.{outputs[rest[0].name.casefold()]}{row}"
+    if rest or imports:
+        return
+    for id_ in graph.inputs:
+        if id_.removeprefix("Input:").casefold() == name.casefold() and not kind.startswith(("job", "artifact")):
+            yield id_ + "".join(f"[{format_index(index)}]" for index in first.indices)
+    makers = [(table, spec) for table in graph.tables for spec in table.artifacts if not spec.is_leaf]
+    named = [(table, spec) for table, spec in makers if spec.output.casefold() == name.casefold()]
+    if len(named) == 1 and (row := _row(graph, named[0][0], first.indices)) is not None:
+        yield f"Artifact:{named[0][0].name}.{named[0][1].output}{row}"
+
+
+def _row(graph: Graph, table: JobTable, indices: Sequence[int | float | str]) -> str | None:
+    """The indices of an instance as an ID has them, `[*]` for those that are not given; None if there is none."""
+    texts = []
+    if len(indices) > len(table.decl.loops):
+        return None
+    for number, index in zip_longest(range(len(table.decl.loops)), indices):
+        known = dict.fromkeys(row[number] for row in table.rows)
+        if index is None or index in known:
+            texts.append("*" if index is None else format_index(index))
+            continue
+        position = _position_of(graph, table, number, str(index))
+        if position not in known:
+            return None
+        texts.append(format_index(position))
+    return "".join(f"[{text}]" for text in texts)
+
+
+def _position_of(graph: Graph, table: JobTable, loop: int, word: str) -> int | str | None:
+    """The position of the element that a word names: a value, or a file by its name or stem."""
+    workflow, *imports = graph.workflow, *table.name.split("/")[:-1]
+    for name in imports:
+        workflow = workflow.imports[name].workflow
+    decl: LoopDecl = workflow.loops[table.decl.loops[loop]]
+    value: InputValue | None = None
+    if decl.kind == "each" and not decl.source.selectors:
+        value = graph.inputs.get(f"Input:{''.join(f'{name}/' for name in imports)}{decl.source.name}")
+    elements = value.elements or () if value is not None else ()
+    found = [position for position, element in enumerate(elements) if word in (element.value, *_names_of(element.path))]
+    return found[0] if len(found) == 1 else None
+
+
+def _names_of(path: str | None) -> tuple[str, ...]:
+    if path is None:
+        return ()
+    name = posixpath.basename(path)
+    return name, name.partition(".")[0], name.rpartition(".")[0]
+
+
+def _published(graph: Graph) -> dict[str, str]:
+    """Published path → its artifact; a file with several sections and a folder of one output → their pattern."""
+    found: dict[str, str] = {}
+    for table in graph.tables:
+        whole = {spec.output: number for number, spec in enumerate(table.artifacts) if not spec.is_leaf}
+        for output in table.outputs:
+            for position, site in enumerate(output.paths or ()):
+                file, id_ = split_site(site)[0], table.artifact_id(whole[output.name], position)
+                found[file] = any_index(id_) if file in found else id_
+    return found
+
+
+def _given_files(graph: Graph) -> dict[str, str]:
+    """The path of an input → its ID."""
+    found: dict[str, str] = {}
+    for id_, value in graph.inputs.items():
+        if value.path is not None:
+            found.setdefault(value.path, id_)
+        for position, element in enumerate(value.elements or ()):
+            if element.path is not None:
+                found.setdefault(element.path, f"{id_}[{position}]")
+    return found
