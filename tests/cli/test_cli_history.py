@@ -22,7 +22,7 @@ def test_every_attempt_of_a_job(tmp_path: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     lines = plain(answer.out).splitlines()
     assert lines[0] == "r0001  TIME  EXECUTES  0.0s  HASH…  Artifact:Shout.Loud[0]  HASH…  4B"
-    assert lines[1] == "r0002  TIME  FAILED  0.0s  HASH…  CommandFailed: exit status 3"
+    assert lines[1] == "r0002  TIME  FAILED  0.0s  HASH…  CommandFailed: exit status 3: it is broken"
     assert lines[2] == "r0003  TIME  REUSED  HASH…  from r0001"
     assert lines[3].split() == ["Artifact:Shout.Loud[0]", "HASH…", "4B"]
     assert lines[4].startswith("r0004  TIME  ADOPTED  HASH…  by ")
@@ -82,14 +82,14 @@ def test_attempts_are_numbered_and_a_killed_run_is_interrupted(tmp_path: Path) -
     log = folder / ".whyrun/tale/runs/r0001/events.jsonl"
     entries = whyrun(folder, "history", "Job:Shout[0]", "--json").json["entries"]
     assert [(e["attempt"], e["status"], e["error"].split("\n")[0]) for e in entries] == [
-        (1, "FAILED", "CommandFailed: exit status 3"),
-        (2, "FAILED", "CommandFailed: exit status 3"),
+        (1, "FAILED", "CommandFailed: exit status 3: it is broken"),
+        (2, "FAILED", "CommandFailed: exit status 3: it is broken"),
     ]
     lines = log.read_bytes().splitlines(keepends=True)
     second = max(i for i, line in enumerate(lines) if b'"step_start","step_id":"Job:Shout[0]"' in line)
     log.write_bytes(b"".join(lines[: second + 1]))
     entries = whyrun(folder, "history", "Job:Shout[0]", "--json").json["entries"]
     assert [(e["attempt"], e["status"], e["error"].split("\n")[0]) for e in entries] == [
-        (1, "FAILED", "CommandFailed: exit status 3"),
+        (1, "FAILED", "CommandFailed: exit status 3: it is broken"),
         (2, "INTERRUPTED", "Interrupted: the run ended before this step did"),
     ]

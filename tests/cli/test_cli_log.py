@@ -24,7 +24,7 @@ def test_one_line_an_event(tmp_path: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert plain(answer.out) == dedent(r"""
         TIME  step_start  Job:Shout[0]  driver=shell attempt=1
-        TIME  step_failed  Job:Shout[0]  driver=shell error="exit status 3\nit is broken" error_type=CommandFailed duration=0.0 status=FAILED will_retry=false
+        TIME  step_failed  Job:Shout[0]  driver=shell error="exit status 3: it is broken" error_type=CommandFailed duration=0.0 status=FAILED will_retry=false
             .whyrun/tale/runs/r0002/steps/Shout%5B0%5D/stderr.log
               it is broken
         """)  # noqa: E501  # lines as they are printed

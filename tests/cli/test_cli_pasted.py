@@ -131,7 +131,7 @@ jobs:
 """)
     refused = whyrun(tmp_path, "plan", "--force", "Job:C[*]")
     assert refused.code == 2
-    assert refused.err.splitlines()[-1].strip() == "hint: did you mean `Job:C[*][*]`?"
+    assert refused.err.splitlines()[-1].strip() == "hint: write `--force 'Job:C[*][*]'`"
 
 
 def test_show_takes_one_id(folder: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_file_that_does_not_exist_is_answered_with_what_was_meant(tmp_path: Pa
     expected = "hint: this is an ID and not a file; to plan or run only this, write `--target 'Job:F[0]'`"
     assert hint(tmp_path, "plan", "Job:F[0]") == expected
     assert hint(tmp_path, "plan", "study.yaml") == "hint: did you mean `study.yml`?"
-    assert hint(tmp_path, "plan") == "hint: name the file, or make one with `whyrun init`"
+    assert hint(tmp_path, "plan") == "hint: there is `study.yml`: name it"
     (tmp_path / "workflow.yml").write_text("workflow: w\njobs: {}\n")
     assert hint(tmp_path, "plan") == "hint: did you mean `workflow.yml`?"
     (tmp_path / "workflow.yaml").write_text("workflow: w\njobs: {}\n")

@@ -79,8 +79,7 @@ def test_a_failed_job_exits_1_and_names_itself_the_error_and_where_to_look(tmp_p
         "r0001 failed in T: 1 executed, 1 failed, 1 blocked",
         "  EXECUTES 1, SKIPS 1 (1 blocked), FAILED 1",
         "  USAGE",
-        "  Job:Shout[1]  CommandFailed: exit status 3",
-        "    it is broken",
+        "  Job:Shout[1]  CommandFailed: exit status 3: it is broken",
         "  look closer: whyrun log r0001 --job 'Job:Shout[1]'",
         "               whyrun why 'Job:Shout[1]'",
         "evidence: .whyrun/pairs/runs/r0001 (tracebacks are in its whyrun.log)",
@@ -93,7 +92,7 @@ def test_a_failed_job_exits_1_and_names_itself_the_error_and_where_to_look(tmp_p
             "id": "Job:Shout[1]",
             "status": "FAILED",
             "error_type": "CommandFailed",
-            "error": "exit status 3\nit is broken",
+            "error": "exit status 3: it is broken",
         }
     ]
     # Quiet is not silent about failures.
@@ -102,7 +101,7 @@ def test_a_failed_job_exits_1_and_names_itself_the_error_and_where_to_look(tmp_p
     assert explained.out == dedent("""
         pairs after r0002: 2 of 3 jobs to run, 1 up to date
         layer 0
-          Job:Shout[1]   RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3
+          Job:Shout[1]   RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3: it is broken
                          MISSING_OUTPUT          Artifact:Shout.Loud[1]
         layer 1
           Job:Join       MISSING_OUTPUT          Artifact:Join.All

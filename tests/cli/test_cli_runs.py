@@ -46,7 +46,7 @@ def test_a_run_as_json(tmp_path: Path) -> None:
             {
                 "run": "r0001", "state": "failed", "mode": "run", "planned": 6, "completed": 1, "reused": 0,
                 "skipped": 2, "failed": 1, "blocked": 2, "interrupted": 0,
-                "error": "Job:Shout[0]: CommandFailed: exit status 3\nit is broken",
+                "error": "Job:Shout[0]: CommandFailed: exit status 3: it is broken",
             }
         ],
     }  # fmt: skip

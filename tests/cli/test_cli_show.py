@@ -24,7 +24,7 @@ def test_a_job_with_its_bindings_latest_attempt_and_outputs(tmp_path: Path) -> N
           if             jobs.Script.outputs.Story.Loud[word]
           state          planned
           reasons
-            RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3
+            RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3: it is broken
             MISSING_OUTPUT          Artifact:Shout.Loud[0]
             INPUT_CHANGED           text ← Input:Words[0]  HASH… → HASH…
           bindings
@@ -37,7 +37,7 @@ def test_a_job_with_its_bindings_latest_attempt_and_outputs(tmp_path: Path) -> N
             status       FAILED
             duration  0.0s
             fingerprint  HASH…
-            error        CommandFailed: exit status 3
+            error        CommandFailed: exit status 3: it is broken
             logs         .whyrun/tale/runs/r0002/steps/Shout%5B0%5D/stderr.log
             see          whyrun log r0002 --job 'Job:Shout[0]'
           outputs

@@ -126,7 +126,7 @@ def test_a_mistake_in_the_file_does_not_hide_what_is_wrong_with_the_actions(tmp_
         error[WRONG_TYPE] workflow.yaml:3:13: there is no type `int`
             3 |   N: {type: int}
               |             ^^^
-           hint: did you mean `integer`?
+           hint: write `integer`
         error[INVALID_USES] workflow.yaml:9:11: there is no action `pyhton`
             9 |     uses: pyhton
               |           ^^^^^^

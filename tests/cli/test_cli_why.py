@@ -23,7 +23,7 @@ def test_the_reasons_are_followed_to_the_root_cause(tmp_path: Path) -> None:
             UPSTREAM_FAILED  Artifact:Shout.Loud[0]
             UPSTREAM_DIRTY   Job:Shout[0]
             because Job:Shout[0] is planned (layer 1)
-              RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3
+              RETRY_PREVIOUS_FAILURE  r0002 attempt 1: CommandFailed: exit status 3: it is broken
               MISSING_OUTPUT          Artifact:Shout.Loud[0]
               INPUT_CHANGED           text ← Input:Words[0]  HASH… → HASH…
         """)

@@ -531,7 +531,7 @@ def test_the_end_of_a_log_never_begins_in_the_middle_of_a_secret(lab: Lab) -> No
     run = 'printf "%s\\n" "$token" >&2; printf "last" >&2; exit 3'
     more: dict[str, Any] = {"secrets": ["TOKEN"]}
     error = lab.failure(lab.command("shell", {"run": run, "token": {"$secret": "TOKEN"}}, **more), {"TOKEN": secret})
-    assert error == ("CommandFailed", "exit status 3\n***\nlast")
+    assert error == ("CommandFailed", "exit status 3: last\n***")
     lab.file("m.py", "import os, sys\ndef f(token):\n    print(token, file=sys.stderr)\n    os._exit(3)\n")
     (lost,) = lab.run(lab.call("m:f", **TOKEN), secrets={"TOKEN": secret})
     assert isinstance(lost, StepLost)

@@ -111,11 +111,11 @@ def test_lists_arrive_as_arrays_and_other_values_as_text(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        ("echo no >&2; exit 3", "exit status 3\nno"),
+        ("echo no >&2; exit 3", "exit status 3: no"),
         ("false; echo never", "exit status 1"),
         ("false | true; echo never", "exit status 1"),
         ("kill -9 $$", "ended by SIGKILL"),
-        ('echo "$undefined"', "exit status 1\n../script.sh: line 1: undefined: unbound variable"),
+        ('echo "$undefined"', "exit status 1: ../script.sh: line 1: undefined: unbound variable"),
     ],
 )
 def test_a_failing_script_fails_the_step_with_the_last_lines_of_stderr(lab: Lab, run: str, message: str) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 from sandbox_lab import SandboxProject
 
-from whyrun.execution.recording.step_lines import sandbox_note
+from whyrun.execution.recording.failure_notes import sandbox_note
 from whyrun.workflow.model import SandboxDecl
 from whyrun.workflow.parsing.job_keys import LEAST_MEMORY, LEAST_PROCESSES
 

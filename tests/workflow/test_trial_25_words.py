@@ -120,7 +120,9 @@ CASES = {
     "no colon before a flow map": Case(
         "outputs: {All", "outputs {All", "YAML_SYNTAX", 25, 5, "write `outputs:`"
     ),
-    "no colon in a flow map": Case("Topic: {type: str", "Topic: {type str", "UNKNOWN_KEY", 3, 11, "write `type: string`"),
+    "no colon in a flow map": Case(
+        "Topic: {type: str", "Topic: {type str", "UNKNOWN_KEY", 3, 11, "write `type: string`"
+    ),
     "no colon before a map in a flow map": Case(
         "{All: {type: text}}", "{All {type: text}}", "YAML_SYNTAX", 25, 15, "write `All:`"
     ),
@@ -144,8 +146,8 @@ CASES = {
         "close the `{` of line 6 with `}`",
     ),
     "a value that begins with @": Case(
-        "topic: ${{ inputs.Topic }}", "topic: @tea", "YAML_SYNTAX", 14, 14, "put a value that begins with `@` in quotes",
-        'topic: "@tea"',
+        "topic: ${{ inputs.Topic }}", "topic: @tea", "YAML_SYNTAX", 14, 14,
+        "put a value that begins with `@` in quotes", 'topic: "@tea"',
     ),
     "a script behind its mark": Case(
         'run: cp "$read" "$out_Text"', 'run: | cp "$read" "$out_Text"', "YAML_SYNTAX", 16, 14,

@@ -114,6 +114,15 @@ def _locate_script(value: str, project: Path) -> tuple[Path, None] | Problem:
 
 
 def run(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
+    try:
+        return _run(parameters, context, logger)
+    except SystemExit as ended:
+        if isinstance(ended.code, int) and (said := context.stderr_tail(1).strip()):
+            ended.add_note(said)  # a command line says on stderr what is wrong with it
+        raise
+
+
+def _run(parameters: dict[str, Any], context: Any, logger: Any) -> Any:
     if "call" in parameters:
         function, plan = _function(parameters["call"])
         arguments = {name: value for name, value in parameters.items() if name not in _OWN_KEYS}

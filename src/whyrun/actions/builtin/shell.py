@@ -194,4 +194,6 @@ def _failure(status: int, stderr: str) -> str:
             ended = f"ended by signal {-status}"
     else:
         ended = f"exit status {status}"
-    return f"{ended}\n{stderr}".rstrip() if stderr else ended
+    *before, last = stderr.rstrip().splitlines() or [""]
+    # The first line is what plans and explanations show of a failure, and the last line of stderr tells the cause.
+    return "\n".join([f"{ended}: {last.strip()}" if last.strip() else ended, *before])

@@ -273,7 +273,7 @@ def seconds_saved(project: Project, result: RunResult, snapshot: PlanningSnapsho
 def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:
     """The final failures, read from the log."""
     from whyrun.console.render import Failure
-    from whyrun.execution.recording.step_lines import sandbox_note
+    from whyrun.execution.recording.failure_notes import FailedStep, failure_note
     from whyrun.log.outcomes import fold_outcome
 
     if result.run is None or result.exit_code == 0:
@@ -283,7 +283,8 @@ def failures_of(project: Project, result: RunResult | CompareResult) -> list[Fai
     failures = []
     for step, f in outcome.failures.items():
         table, _ = project.graph.table_at(project.graph.node_of[step])
-        note = sandbox_note(backend, table.decl.sandbox, f.error_type, f.error) if f.status == "FAILED" else ""
+        failed = FailedStep(project.graph, table, backend, f.error_type, f.error, project.folder)
+        note = failure_note(failed) if f.status == "FAILED" else ""
         location = failure_location(f.traceback, project.folder)
         failures.append(Failure(step, f.status, f.error_type, f.error, location, note, bool(f.traceback)))
     return failures

@@ -24,28 +24,11 @@ from whyrun.console.lines import (
     why_no_value,
 )
 from whyrun.console.preview import task_name
-from whyrun.execution.backends.registry import capabilities_of
 from whyrun.execution.protocol.messages import OutputResult, TaskReported
 from whyrun.execution.recording.recorder import Recorder
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable, Source
 from whyrun.log.events import FailureStatus
 from whyrun.planning.consume import Consumption, Entry
-from whyrun.workflow.model import SandboxDecl
-
-# Parts of error texts that a limit of the sandbox can cause.
-_MEMORY = ("MemoryError", "Cannot allocate memory", "std::bad_alloc")
-_PROCESSES = ("BlockingIOError", "can't start new thread", "Resource temporarily unavailable")
-_FULL = ("No space left on device",)
-_NETWORK = (
-    "Connection refused",
-    "ConnectionRefusedError",
-    "Could not resolve host",
-    "Name or service not known",
-    "Network is unreachable",
-    "NoConnection",
-    "Temporary failure in name resolution",
-    "gaierror",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,33 +174,3 @@ def _texts(value: Any) -> list[str]:
     if value is None or value == "":
         return []
     return [str(each) for each in (value if isinstance(value, list) else [value])]
-
-
-def sandbox_note(backend: str, sandbox: SandboxDecl, error_type: str, error: str) -> str:
-    """A note on the sandbox limit that may have caused this error; empty if none fits.
-
-    The note is for people only. It is never part of an event: recorded errors are the same on every backend.
-    """
-    if not capabilities_of(backend).confines(sandbox.required):
-        return ""
-    text = f"{error_type}: {error}"
-    if _has_any(_MEMORY, text):
-        if sandbox.memory is None:
-            return "its sandbox may use half of the machine's memory (set `sandbox: {memory: …}` to change this)"
-        return f"its sandbox may use {_size_text(sandbox.memory)} (`sandbox: {{memory: …}}`)"
-    if _has_any(_PROCESSES, text):
-        most = "only so many" if sandbox.processes is None else str(sandbox.processes)
-        return f"its sandbox may have {most} processes and threads at a time (`sandbox: {{processes: …}}`)"
-    if _has_any(_FULL, text):
-        return "`/tmp` and `/dev/shm` in its sandbox hold 64 MB each, in memory; `$TMPDIR` is on the disk"
-    if not sandbox.network and _has_any(_NETWORK, text):
-        return "this step had no network: its job does not say `sandbox: {network: true}`"
-    return ""
-
-
-def _has_any(signs: tuple[str, ...], text: str) -> bool:
-    return any(sign in text for sign in signs)
-
-
-def _size_text(amount: int) -> str:
-    return f"{amount / 1e9:g} GB" if amount >= 1e9 else f"{amount / 1e6:g} MB"

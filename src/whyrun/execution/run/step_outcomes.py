@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+from pathlib import Path
 from typing import Any
 
 from msgspec import UNSET, to_builtins
@@ -18,8 +19,9 @@ from whyrun.errors import WhyrunError
 from whyrun.execution.dispatch.dispatch import ActiveStep, PreparedStep
 from whyrun.execution.dispatch.step_builder import recorded_bindings
 from whyrun.execution.protocol.messages import StepFinished, StepLost
+from whyrun.execution.recording.failure_notes import FailedStep, failure_note
 from whyrun.execution.recording.publisher import Publisher, path_and_section, published_path
-from whyrun.execution.recording.step_lines import StepFailure, StepLines, sandbox_note
+from whyrun.execution.recording.step_lines import StepFailure, StepLines
 from whyrun.execution.run.step_states import SUCCEEDED, StepStates
 from whyrun.execution.worker.failure import MADE_AGAIN
 from whyrun.execution.worker.materialize import CHANGED_DURING_RUN
@@ -301,7 +303,9 @@ class StepOutcomes:
     ) -> None:
         note = ""
         if failure.status == "FAILED":
-            note = sandbox_note(self.backend, table.decl.sandbox, failure.error_type, failure.message)
+            project = Path(self.publisher.project)
+            failed = FailedStep(self.graph, table, self.backend, failure.error_type, failure.message, project)
+            note = failure_note(failed)
         self.lines.failed(table, position, failure, note=note, retry_after=retry_after)
 
     def record_failure(self, step: str, action: str, failure: StepFailure, will_retry: bool) -> None:

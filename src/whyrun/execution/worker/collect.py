@@ -29,6 +29,8 @@ from whyrun.json_values import limit_problem, plain_json, plain_scalar, size_pro
 from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
 from whyrun.workflow.nodes import below
 
+_PLAIN_VALUES = {"integer": "a whole number", "number": "a number", "boolean": "`true` or `false`"}
+_SHOWN_OF_VALUE = 60  # characters
 _FILES_SHOWN = 3  # in the message about a missing output
 _DEEPEST = 200  # levels of a value that are searched for what JSON cannot hold
 _LARGEST = 50_000_000  # characters of a returned value that is kept as text
@@ -203,7 +205,15 @@ def _parsed_value(name: str, type_: str, path: Path) -> Any:
     except UnicodeDecodeError:
         raise StepError("WrongOutputType", f"`{name}` is declared as {type_}, but its file is not UTF-8") from None
     text = text.removesuffix("\n")
-    return text if type_ == "string" else _decoded(name, text.encode())
+    if type_ not in _PLAIN_VALUES:
+        return text if type_ == "string" else _decoded(name, text.encode())
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        # Of a long text nothing is shown: the cut could leave a part of a secret that nobody recognizes any more.
+        held = f"the text {text!r}" if len(text) <= _SHOWN_OF_VALUE else f"a text of {len(text)} characters"
+        message = f"`{name}` is declared as {type_}, but its file {f'holds {held}' if text.strip() else 'is empty'}"
+        raise StepError("WrongOutputType", f"{message}: write {_PLAIN_VALUES[type_]}, and nothing else") from None
 
 
 def _value(key: str, type_: str, value: Any, scratch: Scratch | None = None) -> _Ready:
@@ -257,7 +267,8 @@ def _decoded(key: str, data: bytes) -> Any:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as problem:
         reason = _why_not_json_text(data) or problem
-        raise StepError("WrongOutputType", f"`{key}` is not valid JSON: {reason}") from None
+        what = f"is not valid JSON: {reason}" if data.strip() else "is empty, which is not valid JSON"
+        raise StepError("WrongOutputType", f"`{key}` {what}") from None
 
 
 def _type(value: Any) -> str:

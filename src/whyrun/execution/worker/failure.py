@@ -74,7 +74,7 @@ def utf8(text: str) -> str:
 
 def _message(problem: BaseException) -> str:
     if isinstance(problem, SystemExit):
-        return f"the step called exit({problem.code!r})"
+        return ": ".join([f"the step called exit({problem.code!r})", *getattr(problem, "__notes__", ())])
     try:
         return str(problem)
     except Exception as second:  # the user's exception class may be broken

@@ -1,0 +1,196 @@
+"""What may have caused the failure of a step: notes for people, made of the error and of what the workflow declares.
+
+A note is never part of an event: recorded errors are the same on every backend. Each rests on a fact that can be looked
+up here (a file that exists, a declared name, a limit), so a note that is shown leads to the cause.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from whyrun.errors import did_you_mean
+from whyrun.execution.backends.registry import capabilities_of
+from whyrun.graph.tables import Graph, JobTable
+from whyrun.workflow.model import SandboxDecl
+
+# Parts of error texts that a limit of the sandbox can cause.
+_MEMORY = ("MemoryError", "Cannot allocate memory", "std::bad_alloc")
+_PROCESSES = ("BlockingIOError", "can't start new thread", "Resource temporarily unavailable")
+_FULL = ("No space left on device",)
+_NETWORK = (
+    "Connection refused",
+    "ConnectionRefusedError",
+    "Could not resolve host",
+    "Name or service not known",
+    "Network is unreachable",
+    "NoConnection",
+    "Temporary failure in name resolution",
+    "gaierror",
+)
+# What programs say of a file that is not there.
+_NOT_THERE = re.compile(r"no such file|can't open|cannot open|could not open|does not exist|not found", re.IGNORECASE)
+_WORDS = re.compile(r"[^\s'\"`‘’“”,;:()\[\]<>]+")
+_LONGEST_LINE = 2000  # characters
+_UNBOUND = re.compile(r"(?:line \d+: )?([A-Za-z_]\w*)(?:\[@\])?: (?:unbound variable|parameter not set)")
+_NO_MODULE = re.compile(r"No module named '([\w.]+)'")
+_NO_COMMAND = re.compile(r"(?:^|: )([\w.+-]+): (?:command )?not found$", re.MULTILINE)
+_ARGUMENTS = re.compile(r"error: (?:the following arguments are required|unrecognized arguments|argument )")
+_BRACES = re.compile(r"(?<!\$)\{(input|output|wildcards|params|threads|log)(?:[.\[][^{}]*)?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class FailedStep:
+    """A failed step, as far as a note may look at it."""
+
+    graph: Graph
+    table: JobTable
+    backend: str
+    error_type: str
+    error: str
+    project: Path
+
+    @property
+    def text(self) -> str:
+        return f"{self.error_type}: {self.error}"
+
+
+def failure_note(step: FailedStep) -> str:
+    """The first note that fits; empty if none does."""
+    return next((note for make in _NOTES if (note := make(step))), "")
+
+
+# --- the sandbox -------------------------------------------------------------------------------------------------
+
+
+def sandbox_note(backend: str, sandbox: SandboxDecl, error_type: str, error: str) -> str:
+    """The sandbox limit that may have caused this error."""
+    if not capabilities_of(backend).confines(sandbox.required):
+        return ""
+    text = f"{error_type}: {error}"
+    if _has_any(_MEMORY, text):
+        if sandbox.memory is None:
+            return "its sandbox may use half of the machine's memory (set `sandbox: {memory: …}` to change this)"
+        return f"its sandbox may use {_size_text(sandbox.memory)} (`sandbox: {{memory: …}}`)"
+    if _has_any(_PROCESSES, text):
+        most = "only so many" if sandbox.processes is None else str(sandbox.processes)
+        return f"its sandbox may have {most} processes and threads at a time (`sandbox: {{processes: …}}`)"
+    if _has_any(_FULL, text):
+        return "`/tmp` and `/dev/shm` in its sandbox hold 64 MB each, in memory; `$TMPDIR` is on the disk"
+    if not sandbox.network and _has_any(_NETWORK, text):
+        return "this step had no network: its job does not say `sandbox: {network: true}`"
+    return ""
+
+
+def _has_any(signs: tuple[str, ...], text: str) -> bool:
+    return any(sign in text for sign in signs)
+
+
+def _size_text(amount: int) -> str:
+    return f"{amount / 1e9:g} GB" if amount >= 1e9 else f"{amount / 1e6:g} MB"
+
+
+# --- what a step cannot see --------------------------------------------------------------------------------------
+
+
+def _scratch_note(step: FailedStep) -> str:
+    """A relative path that exists in the project, but not in the scratch folder where the step ran."""
+    for line in step.text.splitlines():
+        if _NOT_THERE.search(line):
+            for word in _relative_paths(line[:_LONGEST_LINE]):
+                if (step.project / word).exists():
+                    return (
+                        f"`{word}` is in the project folder, but each step runs in a scratch folder of its own: "
+                        "declare it under `inputs:`, and bind it under `with:`"
+                    )
+    return ""
+
+
+def _relative_paths(line: str) -> Iterator[str]:
+    for word in _WORDS.findall(line):
+        path = word.rpartition("scratch/work/")[2].removeprefix("./")
+        if path and not path.startswith(("/", "~", ".")) and (".." not in path) and len(path) < 255:
+            yield path
+
+
+def _import_note(step: FailedStep) -> str:
+    """A module that stands beside a script, which the step gets without its neighbours."""
+    missing = _NO_MODULE.search(step.error)
+    if missing is None or step.table.decl.uses != "shell":
+        return ""
+    name = missing[1].partition(".")[0]
+    folders = {Path(path).parent for path in _input_paths(step.graph)}
+    for folder in sorted(folders):
+        if (step.project / folder / f"{name}.py").is_file() or (step.project / folder / name).is_dir():
+            where = "the project folder" if folder == Path(".") else f"`{folder}`"
+            return (
+                f"`{name}` is in {where}, but a script that is an input comes without its neighbours: bind the folder, "
+                "an input of type `directory`, or write `uses: python` and `script:`, which imports from the project"
+            )
+    return ""
+
+
+def _input_paths(graph: Graph) -> Iterator[str]:
+    for value in graph.inputs.values():
+        for each in (value,) if value.elements is None else value.elements:
+            if each.path is not None:
+                yield each.path
+
+
+def _unbound_note(step: FailedStep) -> str:
+    """A shell variable that the script reads and the job does not bind."""
+    unbound = _UNBOUND.search(step.error)
+    if unbound is None:
+        return ""
+    name, decl = unbound[1], step.table.decl
+    if name in decl.outputs:
+        return f"the path of the output `{name}` is `$out_{name}`"
+    known = [*(entry for entry in decl.with_ if entry != "run"), *(f"out_{output}" for output in decl.outputs)]
+    near = did_you_mean(name, known)
+    if near is not None and near.startswith("did you mean"):
+        return near.replace("`", "`$", 1)
+    folder = "".join(f"{part}/" for part in step.table.name.split("/")[:-1])
+    for root, there in (("inputs", f"Input:{folder}{name}" in step.graph.inputs), ("", name in decl.loops)):
+        if there:
+            reference = f"{root}.{name}" if root else name
+            return f"a script reads what is bound: write `{name}: ${{{{ {reference} }}}}` under `with:`"
+    return f"a script reads what is bound: write `{name}: …` under `with:`"
+
+
+def _command_note(step: FailedStep) -> str:
+    missing = _NO_COMMAND.search(step.error)
+    if missing is None or "exit status 127" not in step.error:
+        return ""
+    return f"`{missing[1]}` is not on the `PATH` of the step, which is that of the shell that started `whyrun`"
+
+
+def _arguments_note(step: FailedStep) -> str:
+    """A Python script with a command line, which `script:` does not give it."""
+    if step.table.decl.uses != "python" or "script" not in step.table.decl.with_ or not _ARGUMENTS.search(step.error):
+        return ""
+    return (
+        "`script:` gives values as `inputs`, not as a command line: declare the script as an input, and write "
+        '`uses: shell` and `run: python3 "$script" --name "$value"`'
+    )
+
+
+def _braces_note(step: FailedStep) -> str:
+    """`{input}` as in Snakemake, which bash takes for text."""
+    braces = _BRACES.search(step.error)
+    if braces is None or step.table.decl.uses != "shell":
+        return ""
+    instead = '"$out_NAME", the path of the output `NAME`' if braces[1] == "output" else '"$name", an entry of `with:`'
+    return f"`{braces[0]}` is text to bash: write {instead}"
+
+
+_NOTES: tuple[Callable[[FailedStep], str], ...] = (
+    lambda step: sandbox_note(step.backend, step.table.decl.sandbox, step.error_type, step.error),
+    _braces_note,
+    _scratch_note,
+    _import_note,
+    _unbound_note,
+    _arguments_note,
+    _command_note,
+)
