@@ -11,8 +11,8 @@ import pytest
 from project_lab import Lab
 from scenarios.harness import Scenario, read_logs
 from whyrun.errors import InvalidError, StateError
-from whyrun.graph.id_matching import match_nodes
 from whyrun.ids import IdPattern, parse_id
+from whyrun.planning.id_matching import match_nodes
 
 Make = Callable[..., Lab]
 Load = Callable[[str], Scenario]

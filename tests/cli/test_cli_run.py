@@ -116,7 +116,7 @@ def test_hints_of_a_named_file_and_state_name_them_again(tmp_path: Path) -> None
     (folder / "words/a.txt").write_text("broken\n")
     answer = whyrun(folder, "run", "other.yaml", "--state", "elsewhere")
     assert answer.code == 1
-    assert other_lines(answer.err)[6:] == [
+    assert other_lines(answer.err)[5:] == [
         "  look closer: whyrun log r0001 other.yaml --state elsewhere --job 'Job:Shout[0]'",
         "               whyrun why 'Job:Shout[0]' other.yaml --state elsewhere",
         "evidence: elsewhere/pairs/runs/r0001 (tracebacks are in its whyrun.log)",

@@ -14,7 +14,7 @@ from whyrun.cli import foreign_words
 from whyrun.cli.main import COMMANDS, cli
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.facts.subjects import find_subject
-from whyrun.graph.id_matching import match_nodes
+from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.project import Project
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from project_lab import Lab
 from whyrun.cli.main import cli
 from whyrun.errors import InvalidError
-from whyrun.graph.id_matching import match_nodes
 from whyrun.ids import IdPattern, shape_of
 from whyrun.planning.answers.listing import narrow_patterns
+from whyrun.planning.id_matching import match_nodes
 
 FLOW = """
     workflow: w

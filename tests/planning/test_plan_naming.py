@@ -8,7 +8,7 @@ import pytest
 
 from project_lab import Lab, states
 from whyrun.errors import InvalidError
-from whyrun.graph.id_matching import match_nodes
+from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.plan import compute_execution_plan
 from whyrun.planning.reasons import reason_json
 

@@ -19,8 +19,8 @@ def find_history(project: Project, id_: str) -> list[HistoryEntry]:
     """The entries for an ID or pattern; UNKNOWN_REFERENCE if neither the log nor the workflow has it."""
     from whyrun.errors import error
     from whyrun.evidence.queries.history import artifact_versions, job_history
-    from whyrun.graph.id_matching import match_nodes, read_pattern
     from whyrun.log.lock import running_run
+    from whyrun.planning.id_matching import match_nodes, read_pattern
 
     pattern = read_pattern(id_, lambda: project.graph)
     if id_.startswith("Input:"):

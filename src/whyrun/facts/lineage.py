@@ -58,8 +58,8 @@ def lineage(project: Project, id_: str, at: str | None = None) -> Facts:
 
 def _start(project: Project, history: History, id_: str) -> Hop:
     from whyrun.errors import error
-    from whyrun.graph.id_matching import match_nodes
     from whyrun.ids import parse_id
+    from whyrun.planning.id_matching import match_nodes
 
     if "*" in id_:
         raise error("USAGE", f"`{id_}`: lineage takes one ID, not a pattern", hint="`whyrun status` lists artifacts")

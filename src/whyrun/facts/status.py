@@ -76,7 +76,7 @@ class _Chosen:
     def __init__(self, graph: Graph, patterns: tuple[str, ...], stale: Iterable[StaleFile]) -> None:
         """A pattern must match a current job or artifact, or a leftover of a former one."""
         from whyrun.errors import WhyrunError
-        from whyrun.graph.id_matching import match_nodes, read_pattern
+        from whyrun.planning.id_matching import match_nodes, read_pattern
 
         self.graph, self.nodes = graph, set[int]()
         self.patterns = [read_pattern(text, lambda: graph) for text in patterns]

@@ -45,8 +45,8 @@ class Subject:
 def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
     """The subject that an ID names; an unknown ID is an error. `patterns`: whether its hint may offer a pattern."""
     from whyrun.errors import WhyrunError
-    from whyrun.graph.id_matching import not_canonical, unknown_id
     from whyrun.ids import CanonicalId, parse_id
+    from whyrun.planning.id_matching import not_canonical, unknown_id
 
     try:
         identity = parse_id(text)
@@ -78,7 +78,7 @@ def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
 
 def find_subjects(graph: Graph, text: str) -> list[Subject]:
     """All subjects that match an ID in which `*` stands for a name or index, in the order of the graph."""
-    from whyrun.graph.id_matching import match_nodes, read_pattern, unknown_id
+    from whyrun.planning.id_matching import match_nodes, read_pattern, unknown_id
     from whyrun.snapshot.snapshot import leaf_inputs
 
     if "*" not in text or text in graph.node_of or text in graph.artifact_of:
@@ -99,7 +99,7 @@ def find_subjects(graph: Graph, text: str) -> list[Subject]:
 
 def _input(graph: Graph, text: str) -> InputValue:
     from whyrun.errors import error
-    from whyrun.graph.id_matching import unknown_id
+    from whyrun.planning.id_matching import unknown_id
     from whyrun.workflow.inputs import IndexProblem, lookup
 
     try:

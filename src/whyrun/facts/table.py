@@ -109,8 +109,8 @@ def _add(
     """Add the rows and columns that a pattern stands for. Columns have the names of job, output and leaf."""
     from whyrun.errors import error
     from whyrun.evidence.queries.current import current_artifacts
-    from whyrun.graph.id_matching import match_nodes
     from whyrun.ids import IdPattern
+    from whyrun.planning.id_matching import match_nodes
 
     graph = snapshot.dependency_graph
     if not pattern.startswith("Artifact:"):

@@ -342,7 +342,7 @@ def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
 def _forced(graph: Graph, layers: Sequence[int], force: Sequence[str]) -> dict[int, str]:
     if not force:
         return {}
-    from whyrun.graph.id_matching import match_nodes  # imported late: most plans force nothing
+    from whyrun.planning.id_matching import match_nodes  # imported late: most plans force nothing
 
     forced: dict[int, str] = {}
     for text in sorted(set(force)):  # sorted, because the plan names the first option that matches a node
@@ -363,7 +363,7 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
     """The targets and everything they need, including `needs:`; None without targets."""
     if not targets:
         return None
-    from whyrun.graph.id_matching import match_nodes  # imported late: most plans have no targets
+    from whyrun.planning.id_matching import match_nodes  # imported late: most plans have no targets
 
     stack = [node for text in targets for node in match_nodes(graph, text, "--target")]
     seen = set(stack)

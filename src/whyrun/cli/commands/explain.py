@@ -68,9 +68,9 @@ def command(
 
 
 def _print_trace(project: Project, found: Planned, text: str, as_json: bool) -> None:
-    from whyrun.graph.id_matching import one_id, read_pattern
     from whyrun.ids import parse_id_of
     from whyrun.planning.answers.trace import trace_job
+    from whyrun.planning.id_matching import one_id, read_pattern
 
     graph = found.snapshot.dependency_graph
     nodes = graph.node_of

@@ -119,7 +119,7 @@ def _filter(
 
 def _check_known(project: Project, job: str) -> None:
     """Refuse a job that neither the log nor the workflow has: an empty answer would hide the mistake."""
-    from whyrun.graph.id_matching import match_nodes, read_pattern
+    from whyrun.planning.id_matching import match_nodes, read_pattern
 
     pattern = read_pattern(job, lambda: project.graph)
     if not any(pattern.matches(step) for step in project.history().records.steps):

@@ -106,12 +106,15 @@ class ListingOptions(NamedTuple):
         return bool(self.jobs or self.reasons or self.statuses or self.limit or self.offset or self.summary)
 
     def listing(self, planned: Planned) -> Listing:
-        from whyrun.graph.id_matching import match_nodes
         from whyrun.planning.answers.listing import Listing
 
         graph = planned.snapshot.dependency_graph
         note_narrow_patterns(graph, self.jobs)
-        nodes = frozenset(node for text in self.jobs for node in match_nodes(graph, text)) if self.jobs else None
+        nodes = None
+        if self.jobs:
+            from whyrun.planning.id_matching import match_nodes
+
+            nodes = frozenset(node for text in self.jobs for node in match_nodes(graph, text, "--job"))
         whole = None
         if self.show_all and self.jobs:
             # Only with `--job`: a thousand jobs that each read a thousand results would give a million lines.

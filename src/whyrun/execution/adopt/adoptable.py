@@ -16,11 +16,11 @@ from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.recording.publisher import published_path
 from whyrun.execution.worker.collect import collect_file
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.id_matching import one_id
 from whyrun.graph.tables import ArtifactAt, Graph, JobTable
 from whyrun.ids import parse_id_of
 from whyrun.planning.answers.why import PlanView
 from whyrun.planning.consume import Consumption
+from whyrun.planning.id_matching import one_id
 from whyrun.planning.plan import compute_execution_plan
 from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot

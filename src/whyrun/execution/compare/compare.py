@@ -34,13 +34,13 @@ from whyrun.execution.run.runner import Policy, Runner, Work
 from whyrun.execution.run.session import code_guard, repair_killed_run
 from whyrun.execution.run.step_outcomes import StepOutcomes
 from whyrun.execution.run.termination import Interrupts
-from whyrun.graph.id_matching import match_nodes
 from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
 from whyrun.log.runs import RunRef
 from whyrun.planning.answers.listing import narrow_patterns
+from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
 from whyrun.project import Project
 from whyrun.snapshot.records import Output, Records, run_name

@@ -15,11 +15,11 @@ from whyrun.console.preview import task_name
 from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.run.preflight import check_limits, check_resources, resource_limits
 from whyrun.graph.fingerprint import counts, recorded_suffix
-from whyrun.graph.id_matching import match_nodes
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt
 from whyrun.planning.answers.explain import about, logged_duration
 from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.input_changes import InputChanged, compare_entries
 from whyrun.planning.judge import Judge
 from whyrun.project import Project

@@ -5,8 +5,8 @@ A text that is no ID, or names nothing, is an error. Nothing is guessed: the err
 
 from __future__ import annotations
 
-import posixpath
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
@@ -69,7 +69,7 @@ def not_canonical(
             return problem
     if meant.startswith("Input:") and not inputs:
         return error("NAME_INVALID", f"`{text}` is {_quoted(meant)}, an input", hint="write `Job:…` or `Artifact:…`")
-    if posixpath.normpath(text) in _published(graph):
+    if _normal(text) in _published(graph):
         message = f"`{text}` is where {_quoted(meant)} is published, and no ID"
     return error("NAME_INVALID", message, hint=f"write {_quoted(meant, option)}")
 
@@ -134,8 +134,6 @@ def _other_index(text: str, known: Sequence[str]) -> str | None:
 
 
 def _quoted(id_: str, option: str = "") -> str:
-    import shlex
-
     return f"`{option} {shlex.quote(id_)}`" if option else f"`{id_}`"
 
 
@@ -144,7 +142,7 @@ def _quoted(id_: str, option: str = "") -> str:
 
 def meant_id(graph: Graph, text: str) -> str | None:
     """The ID or pattern that `Merge`, `Trim[alpha]`, `jobs.Merge.outputs.All`, `out/all.txt` or `job:merge` means."""
-    path = _published(graph).get(posixpath.normpath(text)) or _given_files(graph).get(posixpath.normpath(text))
+    path = _published(graph).get(_normal(text)) or _given_files(graph).get(_normal(text))
     if path is not None:
         return path
     reference = _REFERENCE.fullmatch(text)
@@ -219,8 +217,12 @@ def _position_of(graph: Graph, table: JobTable, loop: int, word: str) -> int | s
 def _names_of(path: str | None) -> tuple[str, ...]:
     if path is None:
         return ()
-    name = posixpath.basename(path)
+    name = path.rpartition("/")[2]
     return name, name.partition(".")[0], name.rpartition(".")[0]
+
+
+def _normal(path: str) -> str:
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
 
 
 def _published(graph: Graph) -> dict[str, str]:
