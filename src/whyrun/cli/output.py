@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from whyrun.project import Project
 
 LISTED = 50  # rows of a long list that are shown without --all
-LOG_TAIL_LINES = 20  # of each log of a failed step
-_LOG_TAIL_BYTES = 65536  # enough for these lines; a log can have gigabytes
 
 
 # --- printing ----------------------------------------------------------------------------------------------------
@@ -189,9 +187,10 @@ def traceback_lines(traceback: str, error_type: str, error: str) -> Iterator[str
 def printed_lines(logs: Iterable[Path], *, whole: bool) -> Iterator[str]:
     """What a step printed, below the path of each log: its last lines, or the `whole` of it."""
     from whyrun.console.paths import relative
+    from whyrun.facts.show import LOG_TAIL_LINES, last_lines
 
     for path in logs:
-        lines, is_cut = (_all_lines(path), False) if whole else _last_lines(path)
+        lines, is_cut = (_all_lines(path), False) if whole else last_lines(path)
         yield f"{LEAD}{relative(path)}" + (f" (the last {LOG_TAIL_LINES} lines)" if is_cut else "")
         yield from (f"{LEAD}  {line.expandtabs()}".rstrip() for line in lines)
 
@@ -200,12 +199,3 @@ def _all_lines(path: Path) -> Iterator[str]:
     with path.open("rb") as file:  # a log can have gigabytes
         for line in file:
             yield from line.decode(errors="replace").splitlines()
-
-
-def _last_lines(path: Path) -> tuple[Iterable[str], bool]:
-    """The last lines of a file, and whether it has more."""
-    with path.open("rb") as file:
-        length = file.seek(0, os.SEEK_END)
-        file.seek(max(0, length - _LOG_TAIL_BYTES))
-        lines = file.read().decode(errors="replace").splitlines()
-    return lines[-LOG_TAIL_LINES:], len(lines) > LOG_TAIL_LINES or length > _LOG_TAIL_BYTES

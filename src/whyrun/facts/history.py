@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from whyrun.artifacts.compare.result import CompareSettings, Comparison
     from whyrun.artifacts.store import Store
     from whyrun.evidence.queries.diff import RunDiff, RunSide
     from whyrun.evidence.queries.history import HistoryEntry
+    from whyrun.log.tombstones import Tombstone
     from whyrun.project import Project
     from whyrun.snapshot.records import Output
+
+
+def runs_json(project: Project) -> dict[str, Any]:
+    """The runs of a workflow as `whyrun runs --json` prints them."""
+    from whyrun.evidence.queries.run_list import list_runs
+
+    runs, pruned = list_runs(project.state), project.state.tombstones()
+    body: dict[str, Any] = {"workflow": project.workflow.name, "runs": [run.to_json() for run in runs]}
+    return {**body, "pruned": [tombstone_json(stone) for stone in pruned]} if pruned else body
+
+
+def tombstone_json(stone: Tombstone) -> dict[str, Any]:
+    names = ("run", "mode", "state", "started", "ended", "events", "chain", "pruned")
+    return {name: getattr(stone, name) for name in names}
 
 
 def find_history(project: Project, id_: str) -> list[HistoryEntry]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 _TRACEBACK_FRAME = lazy_regex(r'^[ |]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 _INSTALLED = ("site-packages", "dist-packages")
+LOG_TAIL_LINES = 20  # of each log of a failed step
+_LOG_TAIL_BYTES = 65536  # enough for these lines; a log can have gigabytes
 
 
 def id_facts(project: Project, id_: str) -> Facts:
@@ -32,9 +34,16 @@ def id_facts(project: Project, id_: str) -> Facts:
             f"`{id_}`: `show` takes one ID, not a pattern",
             hint="`whyrun why` and `whyrun status` take a pattern",
         )
-    subject = find_subject(project.graph, id_)
+    find_subject(project.graph, id_)  # before the log is read: an unknown ID is the more useful error
     snapshot = project.snapshot()
-    known = PlanView(snapshot, compute_execution_plan(snapshot))
+    return known_facts(project, PlanView(snapshot, compute_execution_plan(snapshot)), id_)
+
+
+def known_facts(project: Project, known: PlanView, id_: str) -> Facts:
+    """The facts about one ID, as this plan and its snapshot have them."""
+    from whyrun.facts.subjects import find_subject
+
+    subject = find_subject(known.graph, id_)
     if subject.kind == "job":
         return job_facts(project, known, subject)
     if subject.kind == "artifact":
@@ -160,6 +169,15 @@ def step_logs(run_folder: Path, step: str) -> list[Path]:
 
     folder = run_folder / "steps" / file_name(step.removeprefix("Job:"))
     return [path for path in (folder / "stdout.log", folder / "stderr.log") if path.is_file()]
+
+
+def last_lines(path: Path, lines: int = LOG_TAIL_LINES) -> tuple[list[str], bool]:
+    """The last lines of a file, and whether it has more."""
+    with path.open("rb") as file:
+        length = file.seek(0, os.SEEK_END)
+        file.seek(max(0, length - _LOG_TAIL_BYTES))
+        found = file.read().decode(errors="replace").splitlines()
+    return found[-lines:], len(found) > lines or length > _LOG_TAIL_BYTES
 
 
 # --- artifacts ---------------------------------------------------------------------------------------------------

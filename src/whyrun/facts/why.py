@@ -23,6 +23,15 @@ def why_node(project: Project, view: PlanView, node: int, *, whole: bool = False
     return why_job(view, node, whole=whole, consumed=consumed)
 
 
+def why_head(found: Planned, id_: str, at: str | None) -> dict[str, Any]:
+    """How the answer to `whyrun why` begins, as JSON."""
+    return {"id": id_, "at": at, "log_position": found.snapshot.log_position}
+
+
+def why_body(why: Why) -> dict[str, Any]:
+    return {"job": why.jobs[0].id, **why.to_json()}
+
+
 def input_answer(project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None) -> dict[str, Any]:
     from whyrun.errors import WhyrunError
     from whyrun.facts.plans import assumed_plan

@@ -65,13 +65,13 @@ def command(project: Project, show_all: bool, as_json: bool) -> None:
       whyrun runs then-now.yaml --json
     """
     from whyrun.evidence.queries.run_list import list_runs
+    from whyrun.facts.history import runs_json
 
     complete_last_run(project)
-    runs, pruned = list_runs(project.state), project.state.tombstones()
     if as_json:
-        body: dict[str, Any] = {"workflow": project.workflow.name, "runs": [run.to_json() for run in runs]}
-        print_json({**body, "pruned": [_tombstone_json(stone) for stone in pruned]} if pruned else body)
+        print_json(runs_json(project))
         return
+    runs, pruned = list_runs(project.state), project.state.tombstones()
     if not runs and not pruned:
         click.echo(f"{project.workflow.name} has not run yet")
         return
@@ -100,8 +100,3 @@ def _pruned_row(stones: Sequence[Tombstone]) -> Iterator[tuple[str, ...]]:
     first, last = stones[0], stones[-1]
     names = first.run if len(stones) == 1 else f"{first.run}–{last.run}"
     yield names, "pruned", first.mode if len(stones) == 1 else "", local_time(first.started)
-
-
-def _tombstone_json(stone: Tombstone) -> dict[str, Any]:
-    names = ("run", "mode", "state", "started", "ended", "events", "chain", "pruned")
-    return {name: getattr(stone, name) for name in names}

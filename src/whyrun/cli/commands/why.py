@@ -82,6 +82,7 @@ def command(
     """
     from whyrun.facts.plans import planned
     from whyrun.facts.subjects import find_subjects
+    from whyrun.facts.why import why_head
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import PlanOptions
 
@@ -91,7 +92,7 @@ def command(
     subjects = find_subjects(found.snapshot.dependency_graph, id_)
     note_narrow_patterns(found.snapshot.dependency_graph, [id_])
     known = PlanView(found.snapshot, found.plan)
-    head: dict[str, Any] = {"id": id_, "at": at, "log_position": found.snapshot.log_position}
+    head = why_head(found, id_, at)
     is_pattern = subjects[0].id != id_
     chosen = subjects
     rows = Rows(None if show_all else LISTED)
@@ -138,13 +139,13 @@ def _answer(
     project: Project, found: Planned, known: PlanView, subject: Subject, at: str | None, rows: Rows
 ) -> tuple[dict[str, Any], Iterable[str]]:
     """The answer for one subject, as JSON and as text lines."""
-    from whyrun.facts.why import input_answer, why_node
+    from whyrun.facts.why import input_answer, why_body, why_node
 
     if subject.kind == "input":
         answer = input_answer(project, found, known, subject, at)
         return answer, _input_lines(subject.id, answer, at, rows)
     why = why_node(project, known, subject.node, whole=rows.most is None)
-    return {"job": why.jobs[0].id, **why.to_json()}, why_lines(why, subject, at, known, command_context(project))
+    return why_body(why), why_lines(why, subject, at, known, command_context(project))
 
 
 # --- jobs and artifacts ------------------------------------------------------------------------------------------
