@@ -5,7 +5,6 @@ Text has no colours here, so that it reads the same in a pipe. Data goes to stdo
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
+from whyrun.facts.events import value_text as value_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -153,12 +153,6 @@ def duration_text(duration: float | None) -> str:
 def state_text(state: str) -> str:
     """The state of a job in words for people; JSON has the short form."""
     return "up to date" if state == "clean" else state
-
-
-def value_text(value: Any, most: int = 100) -> str:
-    """A value as JSON on one line, shortened."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def local_time(ts: str | None) -> str:

@@ -10,7 +10,8 @@ import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
 from whyrun.cli.options import names_and_project
-from whyrun.cli.output import complete_last_run, local_time, print_lines, printed_lines, traceback_lines, value_text
+from whyrun.cli.output import complete_last_run, local_time, print_lines, printed_lines, traceback_lines
+from whyrun.facts.events import event_details, event_names, status_of, step_of
 from whyrun.facts.show import step_logs
 from whyrun.facts.subjects import is_run_name
 
@@ -22,9 +23,6 @@ POLL = 0.2  # seconds
 STATUSES = ("EXECUTES", "SKIPS", "IDENTICAL", "DIFFERENT", "FAILED", "TIMED_OUT", "INTERRUPTED")
 _INTERRUPTED_IS_FAILED = ("FAILED", "INTERRUPTED")  # `--status FAILED` includes interrupted steps
 _READ_FILES = "for programs, the files are `steps/<step>/stdout.log` and `stderr.log` in the run folder"
-_HEAD = ("seq", "ts", "session", "event", "chain", "step_id", "v")
-# These would make a line too long; `--json` has them.
-_LONG = frozenset({"bindings", "traceback", "previous_chain", "fingerprint", "plan_sha256", "snapshot_sha256"})
 
 
 @click.command(short_help="Show the events of a run.")
@@ -126,33 +124,6 @@ def _check_known(project: Project, job: str) -> None:
         match_nodes(project.graph, job)
 
 
-def event_names() -> list[str]:
-    from typing import get_args
-
-    from whyrun.log.events import AnyEvent
-
-    return sorted(str(kind.__struct_config__.tag) for kind in get_args(AnyEvent))
-
-
-def step_of(fields: dict[str, Any]) -> str:
-    """The step of an event. A comparison has only the artifact; its ID names the step."""
-    if fields["event"] != "comparison":
-        return str(fields.get("step_id", ""))
-    from whyrun.ids import job_of
-
-    return job_of(fields["artifact"])
-
-
-def status_of(fields: dict[str, Any]) -> str | None:
-    """The final status of a step; None for other events."""
-    match fields["event"]:
-        case "step_complete" | "step_failed" | "comparison":
-            return str(fields["status"])
-        case "step_skipped" | "step_blocked":
-            return "SKIPS"
-    return None
-
-
 def _lines(project: Project, run: RunRef, follow: bool) -> Iterator[bytes]:
     """The complete lines of the log; with `follow` also the lines that are still written, until the run ends."""
     from whyrun.log.journal import CHUNK
@@ -219,13 +190,5 @@ def _below(run: RunRef, fields: dict[str, Any], output: bool) -> Iterator[str]:
 
 def event_text(fields: dict[str, Any]) -> str:
     """Time, event, step and details on one line."""
-    details = []
-    for name, value in fields.items():
-        if name in _HEAD or name in _LONG or value in (None, "", [], {}):
-            continue
-        if name in ("sha256", "cut_sha256", "workflow_sha256"):
-            value = f"{value[:8]}…"
-        text = value if isinstance(value, str) and " " not in value else value_text(value)
-        details.append(f"{name}={text}")
     head = f"{local_time(fields.get('ts'))}  {fields['event']:<22}"
-    return "  ".join(part for part in (head, fields.get("step_id", ""), " ".join(details)) if part).rstrip()
+    return "  ".join(part for part in (head, fields.get("step_id", ""), event_details(fields)) if part).rstrip()
