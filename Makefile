@@ -28,7 +28,7 @@ PYTEST := $(BIN)/pytest -q --dist loadgroup
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help demo example-causal example-panel example-etl test test-quick lint soak soak-crash soak-data fuzz mutation bench docs dist clean tools test-tools example-etl-tools
+.PHONY: help demo example-causal example-panel example-etl test test-quick lint soak soak-crash soak-data fuzz mutation bench docs frontend dist clean tools test-tools example-etl-tools
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
@@ -79,6 +79,9 @@ docs: $(VENV)/.dev | test-tools ## regenerate the generated parts of docs/: help
 	if command -v tmux >/dev/null; then $(BIN)/python docs/progress_capture.py; fi
 	UPDATE_DOCS=1 $(BIN)/pytest -q -n auto tests/docs
 
+frontend: ## build the assets of the viewer and the report from frontend/; needs node
+	cd frontend && npm ci --ignore-scripts --no-audit --no-fund && node build.mjs
+
 dist: $(VENV)/.dev ## build the sdist and the wheel in dist/, and check their metadata
 	rm -rf dist
 	$(BIN)/python -m build
@@ -104,7 +107,7 @@ tools:
 # makes the sandboxes, the servers are those that data is moved between, and SLURM is that of a cluster of one node. Where one
 # cannot be had, its tests are skipped.
 ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql
-TEST_TOOLS := tmux:tmux zsh:zsh fish:fish munged:munge slurmctld:slurm-wlm $(ETL_TOOLS)
+TEST_TOOLS := tmux:tmux zsh:zsh fish:fish chromium:chromium munged:munge slurmctld:slurm-wlm $(ETL_TOOLS)
 example-etl-tools: TOOLS = $(ETL_TOOLS)
 test-tools: TOOLS = $(TEST_TOOLS)
 test-tools example-etl-tools:

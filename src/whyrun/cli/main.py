@@ -57,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "adopt": ("adopt", "Use your own version of an artifact."),
     "restore": ("restore", "Use an earlier version of an artifact again."),
     "log": ("log", "Show the events of a run."),
+    "view": ("view", "Show the state of a workflow in the browser."),
     "gc": ("gc", "Remove stored bytes that no run needs any more."),
     "completion": ("completion", "Print a script that completes commands in bash, zsh or fish."),
 }

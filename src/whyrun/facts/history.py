@@ -25,6 +25,27 @@ def runs_json(project: Project) -> dict[str, Any]:
     return {**body, "pruned": [tombstone_json(stone) for stone in pruned]} if pruned else body
 
 
+def recent_runs(project: Project, most: int, through: str | None = None) -> dict[str, Any]:
+    """The last runs (up to the run `through`), and how many there are in all."""
+    from whyrun.errors import StateError
+    from whyrun.evidence.queries.run_list import summarize_run
+    from whyrun.log.lock import running_run
+
+    running = running_run(project.state)
+    kept, stones = project.state.runs_and_tombstones()
+    if through is not None:
+        kept = [run for run in kept if run.number <= int(through[1:])]
+        stones = [stone for stone in stones if stone.number <= int(through[1:])]
+    runs = []
+    for run in kept[-most:]:
+        try:
+            runs.append(summarize_run(run, run.name == running and through is None).to_json())
+        except StateError as refused:
+            if refused.diagnostics[0].code != "RUN_PRUNED":
+                raise  # RUN_PRUNED: it was pruned after the runs were listed
+    return {"runs": runs, "pruned": [tombstone_json(stone) for stone in stones], "total": len(kept)}
+
+
 def tombstone_json(stone: Tombstone) -> dict[str, Any]:
     names = ("run", "mode", "state", "started", "ended", "events", "chain", "pruned")
     return {name: getattr(stone, name) for name in names}

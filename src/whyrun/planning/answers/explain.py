@@ -216,7 +216,7 @@ def explain_json(plan: Plan, listing: Listing | None = None) -> dict[str, Any]:
         jobs = [job for block in shown_jobs.blocks for job in block.jobs]
     body |= {"layers": [], "deferred": [], "inactive": []}
     for title, members in plan_blocks(jobs):
-        written = [_job_json(job) for job in members]
+        written = [job_json(job) for job in members]
         if title in ("deferred", "inactive"):
             body[title] = written
         else:
@@ -224,7 +224,8 @@ def explain_json(plan: Plan, listing: Listing | None = None) -> dict[str, Any]:
     return body
 
 
-def _job_json(job: PlannedJob) -> dict[str, Any]:
+def job_json(job: PlannedJob) -> dict[str, Any]:
+    """One job of the plan, as `explain --json` has it."""
     body: dict[str, Any] = {"id": job.id, "action": job.action, "layer": job.layer}
     if job.state == "inactive":
         body["because"] = dict(job.because)

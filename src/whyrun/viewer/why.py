@@ -1,0 +1,264 @@
+"""View 1: why a job is or is not in the plan: old and new content of each change, and the way to the cause."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from whyrun.viewer.contents import _suffix, content, input_content
+from whyrun.viewer.current import STATE_OF
+from whyrun.viewer.params import Params
+
+if TYPE_CHECKING:
+    from whyrun.facts.subjects import Subject
+    from whyrun.planning.answers.why import PlanView, Why
+    from whyrun.planning.plan import PlannedJob
+    from whyrun.viewer.current import CurrentState
+
+DIFFED = 64 << 10  # bytes of a text that is compared line by line
+DIFF_LINES = 400
+CONSEQUENCES = 50
+CHANGES = 100
+PRINTED = 40  # last lines of what a failed step printed
+
+
+def why_view(state: CurrentState, params: Params) -> dict[str, Any]:
+    """`why ID --json`, and what a page needs to show it."""
+    from whyrun.facts.subjects import find_subject
+    from whyrun.facts.why import input_answer, why_body, why_head, why_node
+
+    id_, at = params.one("id"), params.maybe("at") or state.at
+    found, known = _plan_at(state, at)
+    subject = find_subject(found.snapshot.dependency_graph, id_)
+    words = ["why", id_, *(["--at", at] if at else [])]
+    body: dict[str, Any] = {"command": state.command(*words), "id": id_, "kind": subject.kind, "at": at}
+    head = why_head(found, id_, at)
+    if subject.kind == "input":
+        answer = input_answer(state.project, found, known, subject, at)
+        return {**body, "answer": {**head, **answer}, "input": _input(state, subject)}
+    why = why_node(state.project, known, subject.node, whole=bool(params.maybe("all")))
+    body["answer"] = {**head, **why_body(why)}
+    return {**body, **_of_job(state, known, subject, why, at)}
+
+
+def _plan_at(state: CurrentState, at: str | None) -> tuple[Any, PlanView]:
+    from whyrun.api import plan_of_run
+    from whyrun.planning.answers.why import PlanView
+
+    if at is None or at == state.at:
+        return state.found, state.known
+    found = plan_of_run(state.project, at)
+    return found, PlanView(found.snapshot, found.plan)
+
+
+def _input(state: CurrentState, subject: Subject) -> dict[str, Any]:
+    from whyrun.facts.show import known_facts
+
+    body: dict[str, Any] = {"facts": known_facts(state.project, state.known, subject.id)}
+    assert subject.value is not None
+    if subject.value.elements is None:
+        body["content"] = input_content(state, subject.id, subject.value)
+    recorded = body["facts"].get("recorded_sha256")
+    if recorded and subject.value.type.is_path:
+        body["before"] = content(state, recorded, subject.value.type.base, _input_suffix(subject.value.path))
+    return body
+
+
+def _input_suffix(path: str | None) -> str:
+    import os
+
+    return os.path.splitext(path or "")[1]
+
+
+def _of_job(state: CurrentState, known: PlanView, subject: Subject, why: Why, at: str | None) -> dict[str, Any]:
+    from whyrun.facts.show import known_facts
+    from whyrun.planning.answers.explain import job_json
+
+    node, graph = subject.node, known.graph
+    job = known.jobs.get(node)
+    id_ = graph.job_id(node)
+    body: dict[str, Any] = {
+        "job_id": id_,
+        "explain": job_json(job) if job is not None else None,
+        "roots": [root.id for root in why.roots],
+        "chain": _chain(why),
+        "changes": [],
+        "failure": None,
+    }
+    if job is not None:
+        body["changes"] = list(_changes(state, known, job))[:CHANGES]
+    if at is None or at == state.at:
+        body["job"] = known_facts(state.project, known, id_)
+        body["failure"] = failure_of(state, node)
+        body["outcome"] = state.outcomes[node] if node < len(state.outcomes) else None
+        downstream = sorted(n for n in graph.downstream([node], within=known.jobs) if n != node)
+        body["consequences"] = {
+            "count": len(downstream),
+            "first": [{"id": graph.job_id(n), "state": STATE_OF[state.states[n]]} for n in downstream[:CONSEQUENCES]],
+        }
+    return body
+
+
+def _chain(why: Why) -> list[dict[str, Any]]:
+    """From the job to its first root cause, one step a job."""
+    by_id = {job.id: job for job in why.jobs}
+    chain, seen = [], set[str]()
+    here = why.jobs[0] if why.jobs else None
+    while here is not None and here.id not in seen:
+        seen.add(here.id)
+        first = here.reasons[0] if here.reasons else None
+        chain.append(
+            {
+                "id": here.id,
+                "state": here.state,
+                "code": first.code if first is not None else None,
+                "text": first.text(here.id) if first is not None else "",
+            }
+        )
+        here = next((by_id[cause] for cause in here.causes if cause in by_id), None)
+    return chain
+
+
+# --- old and new -----------------------------------------------------------------------------------------------------
+
+
+def _changes(state: CurrentState, known: PlanView, job: PlannedJob) -> Iterator[dict[str, Any]]:
+    """For each reason with an old and a new content: both of them, as far as they are kept."""
+    from whyrun.planning.input_changes import InputChanged
+
+    for number, reason in enumerate(job.reasons):
+        if not isinstance(reason, InputChanged):
+            continue
+        source = reason.source or reason.old_source
+        old = _side(state, known, reason.old_source or source, reason.old, reason.old_value, is_new=False)
+        new = _side(state, known, source, reason.new, reason.new_value, is_new=True)
+        change = {"reason": number, "name": reason.binding, "id": source, "old": old, "new": new}
+        if reason.files is not None:
+            change["files"] = list(reason.files)
+        yield {**change, **_diff(state, old, new)}
+
+
+def _side(
+    state: CurrentState, known: PlanView, source: str | None, sha256: str | None, value: Any, *, is_new: bool
+) -> dict[str, Any] | None:
+    if sha256 is None:
+        return None
+    if value is not None:
+        return {"kind": "value", "sha256": sha256, "value": value}
+    graph = known.graph
+    if source is not None and source in graph.artifact_of:
+        at = graph.artifact_of[source]
+        spec = graph.tables[at.table].artifacts[at.artifact]
+        return content(state, sha256, spec.type, _suffix(state, source))
+    found = _input_value(graph.inputs, source)
+    if found is None:
+        return {"kind": "value", "sha256": sha256, "kept": False}
+    if is_new and found.sha256 == sha256 and state.at is None:
+        return input_content(state, source or "", found)
+    if not found.type.is_path:
+        return {"kind": "value", "sha256": sha256, "kept": False}
+    return content(state, sha256, found.type.base, _input_suffix(found.path)) | {"path": found.path}
+
+
+def _input_value(inputs: Mapping[str, Any], id_: str | None) -> Any:
+    from whyrun.workflow.inputs import IndexProblem, lookup
+
+    if id_ is None or not id_.startswith("Input:"):
+        return None
+    try:
+        return lookup(inputs, id_)
+    except (IndexProblem, KeyError):
+        return None  # a parameter of a job, which has only a hash
+
+
+def _diff(state: CurrentState, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """Lines that differ, if both sides are texts of a bearable size."""
+    texts = [_text_of(state, side) for side in (old, new)]
+    if texts[0] is None or texts[1] is None:
+        return {}
+    return diff_lines(texts[0], texts[1])
+
+
+def diff_lines(old: str, new: str) -> dict[str, Any]:
+    lines = []
+    for line in difflib.unified_diff(old.splitlines(), new.splitlines(), n=3, lineterm=""):
+        if line.startswith(("---", "+++")):
+            continue
+        lines.append(["@", line] if line.startswith("@@") else [line[:1], line[1:]])
+    body: dict[str, Any] = {"diff": lines[:DIFF_LINES]}
+    return body | ({"diff_more": len(lines) - DIFF_LINES} if len(lines) > DIFF_LINES else {})
+
+
+def _text_of(state: CurrentState, side: dict[str, Any] | None) -> str | None:
+    import os
+
+    if side is None:
+        return None
+    if side["kind"] == "value":
+        value = side.get("value")
+        return value if isinstance(value, str) and "\n" in value else None
+    if side["kind"] not in ("text", "json", "table", "graph", "html") or side.get("size", 0) > DIFFED:
+        return None
+    if "href" not in side:
+        return None
+    if side["href"].startswith("blob/"):
+        path = state.project.store.path(side["sha256"])
+    else:
+        path = os.path.join(state.project.folder, side["path"])
+    try:
+        if os.path.getsize(path) > DIFFED:
+            return None
+        with open(path, encoding="utf-8") as file:
+            return file.read()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+# --- failures --------------------------------------------------------------------------------------------------------
+
+
+def failure_of(state: CurrentState, node: int) -> dict[str, Any] | None:
+    """What the last attempt of a job says, if it failed: error, traceback, place, and what it printed last."""
+    from whyrun.snapshot.records import run_name
+
+    record = state.record(node)
+    if record is None or record.latest.ok:
+        return None
+    found = failures_in(state, run_name(record.latest.run), {state.graph.job_id(node)})
+    if found:
+        return found[-1]
+    latest = record.latest
+    error = f"{latest.error_type}: {latest.error}"
+    return {"run": run_name(latest.run), "attempt": latest.number, "status": latest.status, "error": error}
+
+
+def failures_in(state: Any, name: str, steps: set[str] | None = None, most: int = 200) -> list[dict[str, Any]]:
+    """The failed steps of a run, each with its last failure."""
+    from whyrun.facts.show import failure_location, last_lines, step_logs
+    from whyrun.log import events as ev
+
+    run = state.project.state.run(name)
+    attempts: dict[str, int] = {}
+    found: dict[str, dict[str, Any]] = {}
+    for event in run.events():
+        step = getattr(event, "step_id", None)
+        if step is None or (steps is not None and step not in steps):
+            continue
+        if isinstance(event, ev.StepStart):
+            attempts[step] = event.attempt
+        elif isinstance(event, ev.StepFailed):
+            found.pop(step, None)
+            found[step] = {
+                "id": step, "run": name, "attempt": attempts.get(step), "status": event.status,
+                "error_type": event.error_type, "error": event.error, "traceback": event.traceback,
+                "place": failure_location(event.traceback, state.project.folder), "duration": event.duration,
+                "will_retry": event.will_retry,
+            }  # fmt: skip
+        elif isinstance(event, ev.StepComplete):
+            found.pop(step, None)
+    failures = list(found.values())[:most]
+    for failure in failures:
+        for path in step_logs(run.path, failure["id"]):
+            failure[path.stem] = last_lines(path, PRINTED)[0]
+    return failures
