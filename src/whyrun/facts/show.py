@@ -279,3 +279,29 @@ def _headline_counts(path: Any) -> Facts:
                 code = job["reasons"][0]["code"]
                 counts[code] = counts.get(code, 0) + 1
     return dict(sorted(counts.items()))
+
+
+def composition_facts(project: Project, run: str) -> Facts:
+    """How the datasets of a run were composed. It is made anew from the log: `composition_summary.json` may be changed
+    or missing."""
+    import json
+
+    from whyrun.errors import error
+    from whyrun.evidence.composition.run_folder import RecordedFacts, summary_bytes
+    from whyrun.log.lock import running_run
+
+    name = project.state.run(run).path.name
+    if name == running_run(project.state):
+        raise error("USAGE", f"{name} has not ended: it has no summary yet", hint="wait until it ends")
+    facts = RecordedFacts(project.state.runs_dir, project.store)
+    composed = facts.run(name)
+    if composed is None:
+        message, hint = (
+            f"{name} composes no datasets",
+            "name a run of a workflow with `composition:`, or of a dataset plan",
+        )
+        if name in facts.lost:
+            message, hint = f"the facts of {name} are damaged: {facts.lost[name]}", "`whyrun verify` shows all damage"
+        raise error("USAGE", message, hint=hint)
+    summary: Facts = json.loads(summary_bytes(composed, facts))
+    return summary

@@ -92,10 +92,10 @@ def artifact_row(state: CurrentState, artifact: CurrentArtifact) -> dict[str, An
         artifact = _as_of(state, artifact)
     row = artifact.to_json()
     if artifact.sha256 is None:
-        return row | {"kind": kind_of(artifact.type, _suffix(state, artifact.id))[0]}
+        return row | {"kind": kind_of(artifact.type, suffix_of(state, artifact.id))[0]}
     if "value" in row:
         return row | {"kind": "value"}
-    return row | content(state, artifact.sha256, artifact.type, _suffix(state, artifact.id))
+    return row | content(state, artifact.sha256, artifact.type, suffix_of(state, artifact.id))
 
 
 def _as_of(state: CurrentState, artifact: CurrentArtifact) -> CurrentArtifact:
@@ -130,7 +130,7 @@ def content(state: State, sha256: str, type_: str, suffix: str, size: int | None
     return body | ({"href": f"blob/{sha256}"} if has else {"kept": False})
 
 
-def _suffix(state: CurrentState, id_: str) -> str:
+def suffix_of(state: CurrentState, id_: str) -> str:
     at = state.graph.artifact_of.get(id_)
     if at is None:
         return ""
@@ -212,7 +212,7 @@ def artifact_view(state: CurrentState, params: Params) -> dict[str, Any]:
     body: dict[str, Any] = {"command": state.command("show", id_), "id": id_, "facts": facts}
     if facts["kind"] != "artifact":
         return body
-    suffix = _suffix(state, id_)
+    suffix = suffix_of(state, id_)
     if "value" in facts:
         body["preview"] = {"kind": "value", "value": facts["value"], "sha256": facts["sha256"]}
     elif facts.get("sha256"):

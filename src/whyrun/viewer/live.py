@@ -100,7 +100,7 @@ class LogFollower:
                     raise UnknownPosition(f"{run.name}:{at.seq}")
                 file.seek(at.offset)
                 while len(found) < MOST_LINES and (line := file.readline()).endswith(b"\n"):
-                    fields = _fields(line)
+                    fields = fields_of(line)
                     if fields is None or fields.get("seq") != at.seq + 1:
                         raise UnknownPosition(f"{run.name}:{at.seq}")
                     at.seq, at.offset = at.seq + 1, at.offset + len(line)
@@ -109,7 +109,7 @@ class LogFollower:
             return
 
 
-def _fields(line: bytes) -> dict[str, Any] | None:
+def fields_of(line: bytes) -> dict[str, Any] | None:
     try:
         fields = json.loads(line)
     except (ValueError, RecursionError):

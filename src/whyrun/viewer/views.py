@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from whyrun.errors import WhyrunError, error
-from whyrun.viewer import contents, jobs, why
+from whyrun.viewer import contents, jobs, questions, runs, why
 from whyrun.viewer.contents import NamedContents
 from whyrun.viewer.current import CurrentState, InvalidState, State
 from whyrun.viewer.params import Params
@@ -24,7 +24,6 @@ class View(NamedTuple):
 
 
 VIEWS: dict[str, View] = {
-    "state": View(jobs.state_view, (), without_plan=True),
     "graph": View(jobs.graph_view),
     "cells": View(jobs.cells_view, ("job",)),
     "instances": View(jobs.instances_view, ("job", "page", "state", "outcome", "code", "q")),
@@ -32,6 +31,15 @@ VIEWS: dict[str, View] = {
     "focus": View(jobs.focus_view, ("id",)),
     "artifacts": View(contents.artifacts_view, ("page", "job", "kind", "state", "q", "leaves")),
     "artifact": View(contents.artifact_view, ("id",)),
+    "runs": View(runs.runs_view, without_plan=True),
+    "run": View(runs.run_view, ("id",), without_plan=True),
+    "log": View(runs.log_view, ("run", "after", "job", "limit"), without_plan=True),
+    "prints": View(runs.prints_view, ("run", "id", "stream"), without_plan=True),
+    "plan": View(runs.plan_view, ("run",), without_plan=True),
+    "diff": View(questions.diff_view, ("old", "new")),
+    "datasets": View(questions.datasets_view, ("run",), without_plan=True),
+    "parameters": View(questions.parameters_view, without_plan=True),
+    "search": View(questions.search_view, ("q",)),
 }
 
 
@@ -41,26 +49,42 @@ class Views:
     def __init__(self, commands: tuple[str, ...] = ()) -> None:
         self.commands = commands
         self.named = NamedContents()
+        self.what_if = questions.WhatIf()
         self._lock = threading.Lock()  # what a state computes when it is first needed is not made for two threads
+        self._views = {
+            **VIEWS,
+            "state": View(self._state, without_plan=True),
+            "preview": View(self._preview, ("sha256", "id")),
+            "content": View(self._content, ("id", "old", "new")),
+        }
 
     def answer(self, state: State, name: str, params: Params) -> Answer:
-        with self._lock:
-            return self._answer(state, name, params)
-
-    def _answer(self, state: State, name: str, params: Params) -> Answer:
-        if name == "preview":
-            _check(params, ("sha256", "id"))
-            if isinstance(state, InvalidState):
-                raise WhyrunError(state.problems)
-            return contents.preview_view(state, params, self.named)
-        view = VIEWS.get(name)
+        if name == "whatif":
+            return self._what_if(state, params)
+        view = self._views.get(name)
         if view is None:
             raise error("UNKNOWN_REFERENCE", f"there is no view `{name}`", hint="the page asks only for views it knows")
         _check(params, view.parameters)
         if isinstance(state, InvalidState) and not view.without_plan:
             raise WhyrunError(state.problems)
-        found = view.answer(state, params)
-        return {**found, "commands": list(self.commands)} if name == "state" else found
+        with self._lock:
+            return view.answer(state, params)
+
+    def _state(self, state: State, params: Params) -> Answer:
+        return {**jobs.state_view(state, params), "commands": list(self.commands)}
+
+    def _preview(self, state: CurrentState, params: Params) -> Answer:
+        return contents.preview_view(state, params, self.named)
+
+    def _content(self, state: CurrentState, params: Params) -> Answer:
+        return questions.content_view(state, params, self.named)
+
+    def _what_if(self, state: State, params: Params) -> Answer:
+        """Outside of the lock: a large plan takes seconds, and other views go on meanwhile."""
+        _check(params, ("assume", "force", "target", "up"))
+        if isinstance(state, InvalidState):
+            raise WhyrunError(state.problems)
+        return self.what_if.answer(state, params)
 
 
 def _check(params: Params, known: tuple[str, ...]) -> None:
@@ -68,6 +92,3 @@ def _check(params: Params, known: tuple[str, ...]) -> None:
         if name not in known:
             hint = f"it takes {', '.join(f'`{one}`' for one in known)}" if known else "it takes none"
             raise error("USAGE", f"this view has no parameter `{name[:40]}`", hint=hint)
-
-
-__all__ = ["VIEWS", "CurrentState", "View", "Views"]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyrun.viewer.contents import _suffix, content, input_content
+from whyrun.viewer.contents import content, input_content, suffix_of
 from whyrun.viewer.current import STATE_OF
 from whyrun.viewer.params import Params
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from whyrun.viewer.current import CurrentState
 
 DIFFED = 64 << 10  # bytes of a text that is compared line by line
+COMPARED = 4 << 20  # bytes of a content that is compared for a summary
 DIFF_LINES = 400
 CONSEQUENCES = 50
 CHANGES = 100
@@ -66,8 +69,6 @@ def _input(state: CurrentState, subject: Subject) -> dict[str, Any]:
 
 
 def _input_suffix(path: str | None) -> str:
-    import os
-
     return os.path.splitext(path or "")[1]
 
 
@@ -136,7 +137,7 @@ def _changes(state: CurrentState, known: PlanView, job: PlannedJob) -> Iterator[
         change = {"reason": number, "name": reason.binding, "id": source, "old": old, "new": new}
         if reason.files is not None:
             change["files"] = list(reason.files)
-        yield {**change, **_diff(state, old, new)}
+        yield {**change, **diff_of(state, old, new)}
 
 
 def _side(
@@ -146,12 +147,9 @@ def _side(
         return None
     if value is not None:
         return {"kind": "value", "sha256": sha256, "value": value}
-    graph = known.graph
-    if source is not None and source in graph.artifact_of:
-        at = graph.artifact_of[source]
-        spec = graph.tables[at.table].artifacts[at.artifact]
-        return content(state, sha256, spec.type, _suffix(state, source))
-    found = _input_value(graph.inputs, source)
+    if source is not None and source in state.graph.artifact_of:
+        return content(state, sha256, *type_of(state, source))
+    found = _input_value(known.graph.inputs, source)
     if found is None:
         return {"kind": "value", "sha256": sha256, "kept": False}
     if is_new and found.sha256 == sha256 and state.at is None:
@@ -159,6 +157,15 @@ def _side(
     if not found.type.is_path:
         return {"kind": "value", "sha256": sha256, "kept": False}
     return content(state, sha256, found.type.base, _input_suffix(found.path)) | {"path": found.path}
+
+
+def type_of(state: CurrentState, id_: str) -> tuple[str, str]:
+    """The type and the suffix of an artifact or input."""
+    at = state.graph.artifact_of.get(id_)
+    if at is not None:
+        return state.graph.tables[at.table].artifacts[at.artifact].type, suffix_of(state, id_)
+    value = _input_value(state.graph.inputs, id_)
+    return ("file", "") if value is None else (value.type.base, _input_suffix(value.path))
 
 
 def _input_value(inputs: Mapping[str, Any], id_: str | None) -> Any:
@@ -172,12 +179,46 @@ def _input_value(inputs: Mapping[str, Any], id_: str | None) -> Any:
         return None  # a parameter of a job, which has only a hash
 
 
-def _diff(state: CurrentState, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
-    """Lines that differ, if both sides are texts of a bearable size."""
-    texts = [_text_of(state, side) for side in (old, new)]
-    if texts[0] is None or texts[1] is None:
+def diff_of(state: CurrentState, old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
+    """What differs, in a few words, and the lines if both sides are texts; as far as both are kept and not large."""
+    if old is None or new is None:
         return {}
-    return diff_lines(texts[0], texts[1])
+    paths = [_path_of(state, side) for side in (old, new)]
+    if paths[0] is None or paths[1] is None:
+        texts = [side.get("value") for side in (old, new)]
+        is_text = all(isinstance(text, str) and "\n" in text for text in texts)
+        return diff_lines(str(texts[0]), str(texts[1])) if is_text else {}
+    return {**_summary(*paths, new["kind"]), **_text_diff(*paths, new["kind"])}
+
+
+def _summary(old: str, new: str, kind: str) -> dict[str, Any]:
+    from whyrun.artifacts.compare.files import compare_files
+    from whyrun.artifacts.compare.result import CompareSettings
+
+    type_ = kind if kind in ("image", "text", "json") else "file"
+    if max(map(os.path.getsize, (old, new))) > COMPARED:
+        return {}
+    found = compare_files(Path(old), Path(new), type_, os.path.splitext(new)[1], CompareSettings())
+    return {"summary": found.summary}
+
+
+def _text_diff(old: str, new: str, kind: str) -> dict[str, Any]:
+    if kind not in ("text", "json", "table", "graph", "html") or max(map(os.path.getsize, (old, new))) > DIFFED:
+        return {}
+    try:
+        return diff_lines(Path(old).read_text("utf-8"), Path(new).read_text("utf-8"))
+    except UnicodeDecodeError:
+        return {}
+
+
+def _path_of(state: CurrentState, side: dict[str, Any]) -> str | None:
+    """Where the bytes of a side are; None if they are not kept, or it is a value."""
+    if "href" not in side:
+        return None
+    if side["href"].startswith("blob/"):
+        return state.project.store.path(side["sha256"])
+    path = os.path.join(state.project.folder, side["path"])
+    return path if os.path.isfile(path) else None
 
 
 def diff_lines(old: str, new: str) -> dict[str, Any]:
@@ -188,31 +229,6 @@ def diff_lines(old: str, new: str) -> dict[str, Any]:
         lines.append(["@", line] if line.startswith("@@") else [line[:1], line[1:]])
     body: dict[str, Any] = {"diff": lines[:DIFF_LINES]}
     return body | ({"diff_more": len(lines) - DIFF_LINES} if len(lines) > DIFF_LINES else {})
-
-
-def _text_of(state: CurrentState, side: dict[str, Any] | None) -> str | None:
-    import os
-
-    if side is None:
-        return None
-    if side["kind"] == "value":
-        value = side.get("value")
-        return value if isinstance(value, str) and "\n" in value else None
-    if side["kind"] not in ("text", "json", "table", "graph", "html") or side.get("size", 0) > DIFFED:
-        return None
-    if "href" not in side:
-        return None
-    if side["href"].startswith("blob/"):
-        path = state.project.store.path(side["sha256"])
-    else:
-        path = os.path.join(state.project.folder, side["path"])
-    try:
-        if os.path.getsize(path) > DIFFED:
-            return None
-        with open(path, encoding="utf-8") as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError):
-        return None
 
 
 # --- failures --------------------------------------------------------------------------------------------------------

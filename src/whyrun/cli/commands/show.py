@@ -176,28 +176,10 @@ def command(project: Project, id_: str, composition: bool, as_json: bool) -> Non
 
 
 def show_composition(project: Project, run: str, *, as_json: bool) -> None:
-    """The summary is made anew from the log: `composition_summary.json` may be changed or missing."""
-    import json
-
     from whyrun.console.render import composition_tree
-    from whyrun.errors import error
-    from whyrun.evidence.composition.run_folder import RecordedFacts, summary_bytes
-    from whyrun.log.lock import running_run
+    from whyrun.facts.show import composition_facts
 
-    name = project.state.run(run).path.name
-    if name == running_run(project.state):
-        raise error("USAGE", f"{name} has not ended: it has no summary yet", hint="wait until it ends")
-    facts = RecordedFacts(project.state.runs_dir, project.store)
-    composed = facts.run(name)
-    if composed is None:
-        message, hint = (
-            f"{name} composes no datasets",
-            "name a run of a workflow with `composition:`, or of a dataset plan",
-        )
-        if name in facts.lost:
-            message, hint = f"the facts of {name} are damaged: {facts.lost[name]}", "`whyrun verify` shows all damage"
-        raise error("USAGE", message, hint=hint)
-    summary = json.loads(summary_bytes(composed, facts))
+    summary = composition_facts(project, run)
     if as_json:
         print_json(summary)
     else:
