@@ -36,12 +36,12 @@ def temp_name() -> str:
     return f"tmp-{os.getpid()}-{os.urandom(4).hex()}-{next(_numbers)}"
 
 
-def atomic_write(path: str | os.PathLike[str], data: bytes, area: Area, sync: bool = False) -> None:
+def atomic_write(path: str | os.PathLike[str], data: bytes, area: Area, sync: bool = False, mode: int = 0o666) -> None:
     """Replace a file: readers see its old content or all of `data`. With `sync`, also after a power cut."""
     folder, _ = os.path.split(os.fspath(path))
     temp = os.path.join(folder, f".{temp_name()}")
     try:
-        descriptor = disk.open(area, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        descriptor = disk.open(area, temp, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     except OSError as problem:
         problem.filename = os.fspath(path)  # more useful in a message than the temporary name
         raise

@@ -58,6 +58,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "restore": ("restore", "Use an earlier version of an artifact again."),
     "log": ("log", "Show the events of a run."),
     "view": ("view", "Show the state of a workflow in the browser."),
+    "report": ("report", "Write what `whyrun view` shows into one HTML file."),
     "gc": ("gc", "Remove stored bytes that no run needs any more."),
     "completion": ("completion", "Print a script that completes commands in bash, zsh or fish."),
 }

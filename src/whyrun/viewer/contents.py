@@ -208,7 +208,7 @@ def artifact_view(state: CurrentState, params: Params) -> dict[str, Any]:
     from whyrun.viewer.previews import preview_of
 
     id_ = params.one("id")
-    facts = known_facts(state.project, state.known, id_)
+    facts = known_facts(state.project, state.known, id_) if state.at is None else _facts_as_of(state, id_)
     body: dict[str, Any] = {"command": state.command("show", id_), "id": id_, "facts": facts}
     if facts["kind"] != "artifact":
         return body
@@ -228,6 +228,16 @@ def artifact_view(state: CurrentState, params: Params) -> dict[str, Any]:
                 one |= content(state, version.sha256, facts["type"], suffix)
             versions.append(one)
     return {**body, "versions": versions}
+
+
+def _facts_as_of(state: CurrentState, id_: str) -> dict[str, Any]:
+    from whyrun.facts.subjects import find_subject
+
+    subject = find_subject(state.graph, id_)
+    at = state.graph.artifact_of.get(subject.id)
+    if at is None:
+        return {"kind": subject.kind, "id": subject.id}
+    return {"kind": "artifact", **described(state, state.graph.tables[at.table], at.artifact, at.position)}
 
 
 def preview_view(state: CurrentState, params: Params, named: NamedContents) -> dict[str, Any]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import PlannedJob
     from whyrun.project import Project
+    from whyrun.snapshot.history.reader import History
     from whyrun.snapshot.records import Records, StepRecord
 
 # One letter an instance, for grids of many. A state that the page does not know is shown by its name.
@@ -78,6 +79,11 @@ class CurrentState:
         if self.at is None:
             return self.found.snapshot.records
         return self.project.history(through=int(self.at[1:])).records
+
+    @cached_property
+    def log(self) -> History:
+        """The log that the plan was made from, read once."""
+        return self.project.history(through=int(self.at[1:]) - 1 if self.at else None)
 
     def record(self, node: int) -> StepRecord | None:
         if self.at is None:

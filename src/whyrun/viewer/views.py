@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from whyrun.errors import WhyrunError, error
@@ -69,6 +69,10 @@ class Views:
             raise WhyrunError(state.problems)
         with self._lock:
             return view.answer(state, params)
+
+    def reasons(self, state: CurrentState, nodes: Sequence[int]) -> list[Answer]:
+        """For a report: why many jobs are or are not in the plan."""
+        return why.reasons_of(state, nodes)
 
     def _state(self, state: State, params: Params) -> Answer:
         return {**jobs.state_view(state, params), "commands": list(self.commands)}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.viewer.contents import content, input_content, suffix_of
-from whyrun.viewer.current import STATE_OF
+from whyrun.viewer.current import OUTCOME_OF, STATE_OF
 from whyrun.viewer.params import Params
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def _input(state: CurrentState, subject: Subject) -> dict[str, Any]:
 
     body: dict[str, Any] = {"facts": known_facts(state.project, state.known, subject.id)}
     assert subject.value is not None
-    if subject.value.elements is None:
+    if subject.value.elements is None and state.at is None:
         body["content"] = input_content(state, subject.id, subject.value)
     recorded = body["facts"].get("recorded_sha256")
     if recorded and subject.value.type.is_path:
@@ -92,13 +92,46 @@ def _of_job(state: CurrentState, known: PlanView, subject: Subject, why: Why, at
     if at is None or at == state.at:
         body["job"] = known_facts(state.project, known, id_)
         body["failure"] = failure_of(state, node)
-        body["outcome"] = state.outcomes[node] if node < len(state.outcomes) else None
+        body["outcome"] = OUTCOME_OF[state.outcomes[node]]
         downstream = sorted(n for n in graph.downstream([node], within=known.jobs) if n != node)
         body["consequences"] = {
             "count": len(downstream),
             "first": [{"id": graph.job_id(n), "state": STATE_OF[state.states[n]]} for n in downstream[:CONSEQUENCES]],
         }
     return body
+
+
+def reasons_of(state: CurrentState, nodes: Sequence[int]) -> list[dict[str, Any]]:
+    """The answers of many jobs, without contents: the log is read once for all that are clean."""
+    from whyrun.facts.why import why_body, why_head
+    from whyrun.planning.answers.explain import job_json
+    from whyrun.planning.answers.why import why_job
+
+    known, graph = state.known, state.graph
+    clean = [node for node in nodes if node not in known.jobs]
+    successes = {node: record.last_success() for node in clean if (record := state.found.snapshot.record(node))}
+    found = state.log.consumed([success for success in successes.values() if success is not None])
+    answers = []
+    for node in nodes:
+        success = successes.get(node)
+        consumed = None if success is None else found.get((success.run, success.seq))
+        why, id_, job = why_job(known, node, consumed=consumed), graph.job_id(node), known.jobs.get(node)
+        answers.append(
+            {
+                "id": id_,
+                "kind": "job",
+                "job_id": id_,
+                "command": state.command("why", id_, *(["--at", state.at] if state.at else [])),
+                "answer": {**why_head(state.found, id_, state.at), **why_body(why)},
+                "explain": job_json(job) if job is not None else None,
+                "roots": [root.id for root in why.roots],
+                "chain": _chain(why),
+                "changes": [],
+                "failure": None,
+                "outcome": OUTCOME_OF[state.outcomes[node]],
+            }
+        )
+    return answers
 
 
 def _chain(why: Why) -> list[dict[str, Any]]:
@@ -183,12 +216,12 @@ def diff_of(state: CurrentState, old: dict[str, Any] | None, new: dict[str, Any]
     """What differs, in a few words, and the lines if both sides are texts; as far as both are kept and not large."""
     if old is None or new is None:
         return {}
-    paths = [_path_of(state, side) for side in (old, new)]
-    if paths[0] is None or paths[1] is None:
+    before, after = _path_of(state, old), _path_of(state, new)
+    if before is None or after is None:
         texts = [side.get("value") for side in (old, new)]
         is_text = all(isinstance(text, str) and "\n" in text for text in texts)
         return diff_lines(str(texts[0]), str(texts[1])) if is_text else {}
-    return {**_summary(*paths, new["kind"]), **_text_diff(*paths, new["kind"])}
+    return {**_summary(before, after, new["kind"]), **_text_diff(before, after, new["kind"])}
 
 
 def _summary(old: str, new: str, kind: str) -> dict[str, Any]:

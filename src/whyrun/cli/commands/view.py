@@ -46,7 +46,6 @@ def command(
     """
     import gc
 
-    from whyrun.cli.main import COMMANDS
     from whyrun.cli.output import print_note
     from whyrun.errors import error
 
@@ -74,4 +73,11 @@ def command(
     if not no_open:
         click.launch(address)
     gc.enable()  # commands are short and collect no garbage: see `cli.main`
-    server.serve(listener, source, Views(tuple(COMMANDS)), access)
+    server.serve(listener, source, Views(known_commands()), access)
+
+
+def known_commands() -> tuple[str, ...]:
+    """The page names no command that this version does not have."""
+    from whyrun.cli.main import COMMANDS
+
+    return tuple(COMMANDS)

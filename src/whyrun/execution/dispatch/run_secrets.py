@@ -104,3 +104,12 @@ def _ready_connections(project: Project, graph: Graph, nodes: Sequence[int]) -> 
 
 def _key(mark: Mapping[str, Any]) -> Key:
     return mark[MARK], tuple(name for name, value in fields_of(mark).items() if has_secret(value))
+
+
+def known_secrets(project: Project, graph: Graph) -> dict[str, str]:
+    """The values of all secrets of a workflow that the environment has now. Missing ones are left out."""
+    names = {name for table in graph.tables for name in table.decl.secrets if name in os.environ}
+    values = {name: os.environ[name] for name in names}
+    for connection in _ready_connections(project, graph, range(graph.size)).values():
+        values |= connection.secrets
+    return values
