@@ -21,7 +21,7 @@ def runs_json(project: Project) -> dict[str, Any]:
     from whyrun.evidence.queries.run_list import list_runs
 
     runs, pruned = list_runs(project.state), project.state.tombstones()
-    body: dict[str, Any] = {"workflow": project.workflow.name, "runs": [run.to_json() for run in runs]}
+    body: dict[str, Any] = {"workflow": project.state.workflow, "runs": [run.to_json() for run in runs]}
     return {**body, "pruned": [tombstone_json(stone) for stone in pruned]} if pruned else body
 
 

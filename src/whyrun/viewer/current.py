@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.errors import WhyrunError
 from whyrun.facts.subjects import command_arguments
+from whyrun.log.runs import WorkflowState
 
 if TYPE_CHECKING:
     from whyrun.api import Planned
@@ -30,6 +33,7 @@ OUTCOME_LETTERS = {"succeeded": "s", "failed": "f", "running": "r", "never": "n"
 STATE_OF = {letter: state for state, letter in STATE_LETTERS.items()}
 OUTCOME_OF = {letter: outcome for outcome, letter in OUTCOME_LETTERS.items()}
 QUIETEST = 2.0  # seconds between two plans at least
+_WORKFLOW_LINE = re.compile(r"^workflow:\s*[\"']?([^\s\"'#]+)", re.MULTILINE)
 BREATH = 10  # and this many times what the last plan cost
 
 
@@ -164,6 +168,8 @@ class InvalidState:
     def __init__(self, project: Project, problems: Sequence[Diagnostic]) -> None:
         self.project, self.problems = project, problems
         self.number = 0
+        # The name is all that the history needs; it may be readable where the rest of the file is not.
+        project.__dict__.setdefault("state", WorkflowState(project.state_dir, name_of(project)))
 
     @property
     def version(self) -> str:
@@ -171,6 +177,22 @@ class InvalidState:
 
 
 State = CurrentState | InvalidState
+
+
+def name_of(project: Project) -> str:
+    """The name of the workflow, also of an invalid file."""
+    part = project.reading.part
+    if part is not None:
+        return part.name
+    name = workflow_name(project.file)
+    return name if name is not None else project.file.stem
+
+
+def workflow_name(file: Path) -> str | None:
+    """What a YAML file calls its workflow; None if it is none."""
+    with file.open(encoding="utf-8", errors="replace") as text:
+        name = _WORKFLOW_LINE.search(text.read(4096))
+    return name.group(1) if name is not None else None
 
 
 class StateSource:

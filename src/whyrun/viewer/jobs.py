@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whyrun.viewer.contents import described
-from whyrun.viewer.current import OUTCOME_LETTERS, OUTCOME_OF, STATE_LETTERS, STATE_OF, InvalidState, State
+from whyrun.viewer.current import (
+    OUTCOME_LETTERS,
+    OUTCOME_OF,
+    STATE_LETTERS,
+    STATE_OF,
+    InvalidState,
+    State,
+    name_of,
+    workflow_name,
+)
 from whyrun.viewer.params import Params
 
 if TYPE_CHECKING:
@@ -22,7 +30,6 @@ FAILURES_SHOWN = 50
 PAGE = 200
 DIGESTED = 5000  # jobs of a plan whose digest is computed for the first screen
 FOCUSED = 5000  # instances up- and downstream that are listed
-WORKFLOW_LINE = re.compile(r"^workflow:\s*[\"']?([^\s\"'#]+)", re.MULTILINE)
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -67,7 +74,7 @@ def _head(state: State) -> dict[str, Any]:
     project = state.project
     workflow = project.reading.part
     return {
-        "workflow": workflow.name if workflow is not None else project.file.stem,
+        "workflow": name_of(project),
         "description": workflow.description if workflow is not None else None,
         "file": str(project.file),
         "folder": project.folder.name,
@@ -83,11 +90,10 @@ def _others(state: State) -> Iterator[dict[str, Any]]:
     for path in sorted(state.project.folder.glob("*.yaml"))[:100]:
         if path.resolve() == own or not path.is_file():
             continue
-        with path.open(encoding="utf-8", errors="replace") as file:
-            name = WORKFLOW_LINE.search(file.read(4096))
+        name = workflow_name(path)
         if name is not None:
             command = f"whyrun view {shlex.quote(str(state.project.file.with_name(path.name)))}"
-            yield {"workflow": name.group(1), "file": path.name, "command": command}
+            yield {"workflow": name, "file": path.name, "command": command}
 
 
 def _invalid(state: InvalidState) -> dict[str, Any]:
