@@ -7,7 +7,7 @@ import {link, parse} from './router.js'
 import {icons, problem, state as stateChip, waiting} from './parts/basics.js'
 import {search} from './parts/search.js'
 import {help} from './parts/help.js'
-import {count, duration} from './format.js'
+import {compact, count, duration} from './format.js'
 import {views} from './views/index.js'
 import {pressed} from './keys.js'
 
@@ -106,9 +106,9 @@ export class App extends LitElement {
 
   tabs(state) {
     const here = UNDER[this.route.view] ?? this.route.view
-    return html`<nav class="tabs" aria-label="Views">${TABS.filter(([view]) => (this.source.live || !LIVE_ONLY.has(view)) && (view !== 'datasets' || state?.counts?.datasets !== 0 || here === 'datasets'))
+    return html`<nav class="tabs" aria-label="Views">${TABS.filter(([view]) => (this.source.live || !LIVE_ONLY.has(view)) && (view !== 'datasets' || state?.counts?.datasets || here === 'datasets'))
       .map(([view, name, counted]) => html`<a href=${link(view)} aria-current=${here === view ? 'page' : nothing}>${name}${counted && state?.counts?.[counted]
-        ? html`<span class="number">${count(state.counts[counted])}</span>` : nothing}</a>`)}
+        ? html`<span class="number" title=${count(state.counts[counted])}>${compact(state.counts[counted])}</span>` : nothing}</a>`)}
       ${state?.others?.length ? html`<details class="others"><summary>${count(state.others.length)} other ${state.others.length === 1 ? 'workflow' : 'workflows'}</summary>
         ${state.others.map((other) => html`<p><b>${other.workflow}</b><code>${other.command}</code></p>`)}</details>` : nothing}</nav>`
   }

@@ -36,7 +36,7 @@ function action(event, app) {
     case '[': case ']': return () => step(app, event.key === ']' ? 1 : -1)
     case '+': case '=': return graph && (() => graph.zoom(1.25))
     case '-': return graph && (() => graph.zoom(0.8))
-    case '0': return graph && (() => { graph.moved = false; graph.fit() })
+    case '0': return graph && (() => { graph.moved = false; graph.fit({whole: true}) })
     case 'i': return graph && (() => graph.toggleGroups())
     case 'ArrowLeft': case 'ArrowRight': return inGraph && (() => { const next = graph.neighbour(event.key === 'ArrowRight' ? 1 : -1); if (next) location.hash = next })
     case 'ArrowUp': case 'ArrowDown': return inGraph && app.route.view === 'why' && (() => app.querySelector(event.key === 'ArrowUp' ? '[data-step=before]' : '[data-step=after]')?.click())

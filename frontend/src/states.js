@@ -42,7 +42,7 @@ const OUTCOMES = {
 }
 
 // A state that this page does not know is shown by its name.
-export const stateOf = (name) => STATES[name] ?? OUTCOMES[name] ?? {word: String(name).replaceAll('_', ' '), shape: 'ring', tone: 'off'}
+export const stateOf = (name) => STATES[name] ?? OUTCOMES[name] ?? STATES[String(name).toLowerCase()] ?? OUTCOMES[String(name).toLowerCase()] ?? {word: String(name).replaceAll('_', ' '), shape: 'ring', tone: 'off'}
 
 // The letters of the states in `cells`, in plans and in what-if answers.
 export const LETTERS = {c: 'clean', p: 'planned', r: 'reused', d: 'deferred', i: 'inactive', o: 'open', n: 'pinned'}

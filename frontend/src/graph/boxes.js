@@ -35,14 +35,17 @@ export function boxes({nodes, edges, groups = []}, {rows = null, closed = new Se
     const from = within(edge.from) ? `group:${within(edge.from)}` : edge.from
     const to = within(edge.to) ? `group:${within(edge.to)}` : edge.to
     if (from === to || !made.has(from) || !made.has(to)) continue
+    const dirty = overlay ? runs(made.get(from)) && runs(made.get(to)) : edge.dirty
     const key = `${from}\n${to}`
     const known = lines.get(key)
-    if (!known) lines.set(key, {...edge, from, to})
-    else { known.dirty ||= edge.dirty; if (edge.kind === 'data') known.kind = 'data' }
+    if (!known) lines.set(key, {...edge, from, to, dirty})
+    else { known.dirty ||= dirty; if (edge.kind === 'data') known.kind = 'data' }
   }
   const open = groups.map((group) => group.import).filter((name) => !closed.has(name) && ![...closed].some((c) => name.startsWith(`${c}/`)))
   return {boxes: all, edges: [...lines.values()], groups: open}
 }
+
+const runs = (box) => (box.states?.planned ?? 0) > 0
 
 // How many letters the line of states takes.
 const said = (box) => Math.min(Object.values(box.states ?? {}).filter(Boolean).length, 2) * (box.count > 1 ? 14 : 10)
@@ -50,8 +53,8 @@ const said = (box) => Math.min(Object.values(box.states ?? {}).filter(Boolean).l
 // The pictures of a job: one an instance where these are few, else the first ones.
 function measure(box, detailed, widthOf) {
   const images = (box.shown ?? []).filter((artifact) => artifact.sha256 && (artifact.kind === 'image' || artifact.kind === 'svg'))
-  const meta = box.kind === 'group' ? `import · ${box.jobs} jobs` : `${box.count > 1 ? `${box.count} × ` : ''}${box.action}`
-  const words = Math.max(Math.min(widthOf(box.name, 14, 620), 190) + Math.min(widthOf(meta, 12), 150) + 12 + 2 * PAD, said(box) * 8 + 2 * PAD, 172)
+  const meta = box.kind === 'group' ? `import · ${box.jobs} jobs` : `${box.count > 1 ? `${box.count.toLocaleString('en-US')} × ` : ''}${box.action}`
+  const words = Math.max(Math.min(widthOf(box.name, 14, 620), 190) + Math.min(widthOf(meta, 12), 150) + 18 + 2 * PAD, said(box) * 8 + 2 * PAD, 172)
   const width = (inner) => Math.round(Math.min(Math.max(inner + 2 * PAD, words), 320))
   const base = 36 + 30 // title, and the line that counts the states
   if (box.kind === 'group' || !detailed) return {content: 'none', width: width(0), height: base + (box.kind === 'group' ? 20 : 0)}

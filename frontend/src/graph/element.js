@@ -7,7 +7,7 @@ import {glyph, rank, stateOf} from '../states.js'
 import {count, idParts, plural} from '../format.js'
 import {link} from '../router.js'
 import {boxes} from './boxes.js'
-import {curve, ends, place} from './layout.js'
+import {folded, paths, place} from './layout.js'
 
 export class GraphElement extends LitElement {
   static properties = {
@@ -67,9 +67,10 @@ export class GraphElement extends LitElement {
       ...model.boxes.map(({id, width, height, parent}) => ({id, width, height, parent: parents.has(parent) ? `in:${parent}` : null}))]
     const ask = this.asked = Symbol('layout')
     try {
-      const result = await place(nodes, model.edges.map(({from, to}) => [from, to]), direction)
+      const placed = await place(nodes, model.edges.map(({from, to}) => [from, to]), direction)
+      const result = direction === 'LR' && !model.groups.length ? folded(placed, this.clientWidth, this.clientHeight) : placed
       if (ask !== this.asked) return
-      this.placed = {model, result, direction, spots: new Map(result.nodes.map((node) => [node.id, node])), paths: ends(model.edges, result.nodes, result.edges, direction).map((points) => curve(points, direction))}
+      this.placed = {model, result, direction, spots: new Map(result.nodes.map((node) => [node.id, node])), paths: paths(model.edges, result, direction)}
       this.failed = null
     } catch (error) {
       this.failed = error
@@ -90,7 +91,7 @@ export class GraphElement extends LitElement {
     <div class="zoom" role="group" aria-label="Zoom">
       <button type="button" @click=${() => this.zoom(1.25)} aria-label="Zoom in" title="Zoom in (+)">${icons.plus}</button>
       <button type="button" @click=${() => this.zoom(0.8)} aria-label="Zoom out" title="Zoom out (−)">${icons.minus}</button>
-      <button type="button" @click=${() => { this.moved = false; this.fit() }} aria-label="Show everything" title="Show everything (0)">${icons.fit}</button>
+      <button type="button" @click=${() => { this.moved = false; this.fit({whole: true}) }} aria-label="Show everything" title="Show everything (0)">${icons.fit}</button>
     </div>`
   }
 
@@ -151,8 +152,9 @@ export class GraphElement extends LitElement {
     const failed = box.outcomes?.failed ? [['failed', box.outcomes.failed]] : []
     const running = box.outcomes?.running ? [['running', box.outcomes.running]] : []
     const all = [...running, ...failed, ...states]
-    const shown = all.slice(0, box.width > 230 ? 3 : 2)
-    return shown.map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}">${glyph(name)}${box.count > 1 ? `${count(n)} ` : ''}${stateOf(name).word}</span>`)
+    let room = box.width - 28
+    const fits = ([name, n], at) => { room -= (stateOf(name).word.length + (box.count > 1 ? String(n).length + 1 : 0)) * 7 + 26; return at === 0 || room > -10 }
+    return all.filter(fits).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}">${glyph(name)}${box.count > 1 ? `${count(n)} ` : ''}${stateOf(name).word}</span>`)
   }
 
   content(box) {
@@ -161,14 +163,14 @@ export class GraphElement extends LitElement {
     if (box.content === 'text') return html`<span class="box-text">${box.text}</span>`
     if (box.content === 'instances') {
       const images = new Map(box.images.map((image) => [image.job, image]))
-      return html`<span class="pictures">${box.instances.map((row) => html`<a class="instance tone-${stateOf(row.state).tone}
-          ${this.selected === row.id ? 'current' : ''} state-${row.state}" href=${link('why', row.id)} data-id=${row.id} data-code=${row.code ?? nothing} title="${row.id}: ${stateOf(row.state).word}">
-          ${images.has(row.id) && row.state !== 'inactive' ? this.picture(images.get(row.id)) : html`<span class="no-picture">${row.state === 'inactive' ? 'condition is false' : 'no picture yet'}</span>`}
-          <span class="instance-index">${row.state === 'clean' ? nothing : glyph(row.state)}${idParts(row.id).index.slice(1, -1)}</span></a>`)}</span>`
+      return html`<span class="pictures">${box.instances.map((row) => html`<a class="instance tone-${stateOf(now(row)).tone}
+          ${this.selected === row.id ? 'current' : ''} state-${now(row)}" href=${link('why', row.id)} data-id=${row.id} data-code=${row.code ?? nothing} title="${row.id}: ${stateOf(now(row)).word}">
+          ${images.has(row.id) && row.state !== 'inactive' ? this.picture(images.get(row.id)) : html`<span class="no-picture">${row.state === 'inactive' ? 'condition is false' : row.outcome === 'failed' ? 'failed' : 'no picture yet'}</span>`}
+          <span class="instance-index">${now(row) === 'clean' ? nothing : glyph(now(row))}${idParts(row.id).index.slice(1, -1)}</span></a>`)}</span>`
     }
     if (box.content === 'cells') return html`<span class="cells" style=${css({'--columns': box.columns})}>${box.instances.map((row) => html`<a
         href=${link('why', row.id)} class=${this.selected === row.id ? 'current' : ''} data-id=${row.id} data-code=${row.code ?? nothing}
-        aria-label="${row.id}: ${stateOf(row.outcome === 'failed' ? 'failed' : row.state).word}" title="${row.id}: ${stateOf(row.state).word}">${glyph(row.outcome === 'failed' ? 'failed' : row.outcome === 'running' ? 'running' : row.state)}</a>`)}</span>`
+        aria-label="${row.id}: ${stateOf(now(row)).word}" title="${row.id}: ${stateOf(now(row)).word}">${glyph(now(row))}</a>`)}</span>`
     return nothing
   }
 
@@ -179,12 +181,25 @@ export class GraphElement extends LitElement {
 
   // --- moving ---------------------------------------------------------------------------------------------------
 
-  fit() {
+  fit({whole = false} = {}) {
     if (!this.placed || !this.clientWidth) return
     const {width, height} = this.placed.result
-    const scale = Math.min(1.3, Math.max(Math.min(this.clientWidth / width, this.clientHeight / height), 0.05))
+    const scale = Math.min(1.5, Math.max(Math.min(this.clientWidth / width, this.clientHeight / height), 0.05))
     this.view = {scale, x: (this.clientWidth - width * scale) / 2, y: (this.clientHeight - height * scale) / 2}
+    if (!whole && scale < LEGIBLE) this.begin()
     this.apply()
+  }
+
+  // A graph too large to be read as a whole begins where something happens; `0` shows everything.
+  begin() {
+    const {model, spots, result} = this.placed
+    const boxes = [...model.boxes].sort((a, b) => rank(loud(a)) - rank(loud(b)) || spots.get(a.id).x - spots.get(b.id).x)
+    const box = boxes.find((one) => this.selected && one.id === jobOf(this.selected)) ?? boxes[0]
+    const spot = spots.get(box.id)
+    const hold = (value, space, length) => (length < space ? (space - length) / 2 : Math.min(0, Math.max(space - length, value)))
+    this.view = {scale: LEGIBLE,
+      x: hold(this.clientWidth * 0.4 - spot.x * LEGIBLE, this.clientWidth, result.width * LEGIBLE),
+      y: hold(this.clientHeight / 2 - spot.y * LEGIBLE, this.clientHeight, result.height * LEGIBLE)}
   }
 
   apply() {
@@ -282,6 +297,10 @@ function widthOf(text, size, weight = 400) {
   return ruler.measureText(text).width
 }
 
+// A failure or a running step says more than the plan.
+const now = (row) => (row.outcome === 'failed' || row.outcome === 'running' ? row.outcome : row.state)
+const LEGIBLE = 0.62
+const loud = (box) => (box.outcomes?.failed ? 'failed' : box.outcomes?.running ? 'running' : top(box))
 const top = (box) => sorted(box.states)[0]?.[0] ?? 'clean'
 const target = (box) => box && link('why', box.count === 1 ? box.first : box.pattern)
 const jobOf = (id) => id.replace(/^(Job|Artifact|Input):/, '').replace(/\[.*$/, '')

@@ -77,3 +77,45 @@ export function ends(edges, nodes, points, direction) {
     return [first, ...(points[at].length < 5 ? [] : between), last]
   })
 }
+
+const BAND = 56 // pixels between two bands
+
+// A long chain is folded into bands, like lines of text, when that makes it larger on the screen.
+export function folded(placed, width, height) {
+  const fit = (count) => Math.min(width / (placed.width / count + 60), height / (count * (placed.height + BAND)))
+  const count = [1, 2, 3, 4, 5, 6, 7, 8].reduce((best, one) => (fit(one) > fit(best) * 1.15 ? one : best), 1)
+  if (count === 1 || fit(1) > 0.62) return placed
+  const columns = [...new Set(placed.nodes.map((node) => Math.round(node.x)))].sort((a, b) => a - b)
+  const size = placed.width / count
+  const bands = [] // {from, to}: where each band begins and ends in the unfolded graph
+  for (const x of columns) {
+    const here = placed.nodes.filter((node) => Math.round(node.x) === x)
+    const [left, right] = [Math.min(...here.map((node) => node.x - node.width / 2)), Math.max(...here.map((node) => node.x + node.width / 2))]
+    const last = bands.at(-1)
+    if (!last || right - last.from > size + 40) bands.push({from: left, to: right})
+    else last.to = right
+  }
+  const bandOf = (x) => Math.max(bands.findLastIndex((band) => x >= band.from), 0)
+  const step = placed.height + BAND
+  const move = (band, point) => ({...point, x: point.x - bands[band].from + 40, y: point.y + band * step})
+  return {
+    ...placed, folds: true, width: Math.max(...bands.map((band) => band.to - band.from)) + 80, height: bands.length * step,
+    nodes: placed.nodes.map((node) => ({...move(bandOf(node.x), node), band: bandOf(node.x)})),
+    edges: placed.edges.map((points) => points.map((point) => move(bandOf(points[0].x), point))),
+  }
+}
+
+// The lines of all edges. One that leads into another band goes through the space between the bands.
+export function paths(edges, result, direction) {
+  const spot = new Map(result.nodes.map((node) => [node.id, node]))
+  const met = ends(edges, result.nodes, result.edges, direction)
+  return edges.map(({from, to}, at) => {
+    const [a, b] = [spot.get(from), spot.get(to)]
+    if (!result.folds || a.band === b.band || !met[at].length) return curve(met[at], direction)
+    const [first, last] = [met[at][0], met[at].at(-1)]
+    const between = result.height * (b.band / (Math.max(...result.nodes.map((node) => node.band)) + 1)) - BAND / 2 + (at % 5) * 3
+    const bend = Math.min(26, Math.abs(between - first.y) / 2)
+    return `M${r(first.x)} ${r(first.y)}C${r(first.x + bend)} ${r(first.y)} ${r(first.x + bend)} ${r(between)} ${r(first.x)} ${r(between)}`
+      + `L${r(last.x)} ${r(between)}C${r(last.x - bend)} ${r(between)} ${r(last.x - bend)} ${r(last.y)} ${r(last.x)} ${r(last.y)}`
+  })
+}

@@ -1,7 +1,6 @@
 // A GraphML artifact, drawn as a circle of nodes or in layers if it is small and directed; and as a list of edges.
 import {LitElement, html, nothing, svg} from 'lit'
-import {place} from '../graph/layout.js'
-import {curve, ends} from '../graph/layout.js'
+import {paths, place} from '../graph/layout.js'
 import {count, plural} from '../format.js'
 
 const DRAWN = 120
@@ -20,7 +19,7 @@ class Network extends LitElement {
     const known = new Set(boxes.map((box) => box.id))
     const lines = edges.filter((edge) => known.has(edge.from) && known.has(edge.to))
     const result = await place(boxes, lines.map(({from, to}) => [from, to]), 'LR')
-    this.placed = {result, lines, paths: ends(lines, result.nodes, result.edges, 'LR').map((points) => curve(points, 'LR'))}
+    this.placed = {result, lines, paths: paths(lines, result, 'LR')}
   }
 
   render() {

@@ -23,8 +23,8 @@ function bit(step, data, scale) {
   const id = data.steps[step.step]
   const [x, to] = [scale.at(step.start), scale.at(step.end)]
   const words = `${id}${step.attempt > 1 ? ` attempt ${step.attempt}` : ''}: ${String(step.status ?? 'running').toLowerCase()}, ${duration(step.end - step.start)}`
-  return html`<a class="bit tone-${toneOf(step.status ?? 'RUNNING')} ${step.retry ? 'retried' : ''}" href=${link('why', id)} data-id=${id} data-code=${step.status ?? 'RUNNING'} title=${words} aria-label=${words}
-    style=${css({left: `${x * 100}%`, width: `${Math.max((to - x) * 100, 0.25)}%`, '--lane': step.lane})}>${bare(id)}${step.attempt > 1 ? ` #${step.attempt}` : ''}</a>`
+  return html`<a class="bit tone-${toneOf(step.status ?? 'RUNNING')} ${step.retry ? 'retried' : ''} ${to - x < 0.025 ? 'tiny' : ''}" href=${link('why', id)} data-id=${id} data-code=${step.status ?? 'RUNNING'} title=${words} aria-label=${words}
+    style=${css({left: `${x * 100}%`, width: `${Math.max((to - x) * 100, 0.25)}%`, '--lane': step.lane})}>${to - x < 0.025 ? nothing : html`${bare(id)}${step.attempt > 1 ? ` #${step.attempt}` : ''}`}</a>`
 }
 
 function summary({marks, steps}) {

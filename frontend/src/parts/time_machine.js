@@ -13,7 +13,7 @@ const BARS = 60
 export function timeMachine(ctx) {
   const {state, route} = ctx
   const runs = (state.runs ?? []).filter((run) => run.mode === 'run')
-  if (!runs.length) return html`<section class="time" aria-label="Time machine"><div class="time-title"><h2>Time machine</h2><p class="soft">After the first run, every plan stays here as it was.</p></div></section>`
+  if (!runs.length) return html`<section class="time none" aria-label="Time machine"><div class="time-title"><h2>Time machine</h2><p class="soft">After the first run, every plan stays here as it was.</p></div></section>`
   const chosen = route.view === 'plan' ? route.args[0] : null
   const at = chosen ? runs.findIndex((run) => run.run === chosen) : -1
   const from = Math.max(0, Math.min(runs.length - SHOWN, at < 0 ? Infinity : at - SHOWN + 3))
@@ -47,6 +47,6 @@ function small({timeline, id}) {
   const lanes = Math.max(...steps.map((step) => step.lane)) + 1
   return html`<div class="small-timeline" style=${css({'--lanes': lanes})} role="img" aria-label="Steps of ${id} in time">${steps.slice(0, BARS).map((step) => {
     const [x, to] = [scale.at(step.start), scale.at(step.end)]
-    return html`<span class="bit tone-${toneOf(step.status)}" title="${timeline.steps[step.step]}: ${duration(step.end - step.start)}" style=${css({left: `${x * 100}%`, width: `${Math.max((to - x) * 100, 0.4)}%`, '--lane': step.lane})}>${bare(timeline.steps[step.step])}</span>`
+    return html`<span class="bit tone-${toneOf(step.status)} ${to - x < 0.05 ? 'tiny' : ''}" title="${timeline.steps[step.step]}: ${duration(step.end - step.start)}" style=${css({left: `${x * 100}%`, width: `${Math.max((to - x) * 100, 0.4)}%`, '--lane': step.lane})}>${to - x < 0.05 ? nothing : bare(timeline.steps[step.step])}</span>`
   })}</div>`
 }

@@ -48,7 +48,7 @@ function story(ctx) {
   const listed = ctx.read('graph').value
   const causes = listed ? ownCodes(listed.nodes) : []
   return html`${heading(ctx)}
-    ${failures(ctx)}
+    ${causes.some(([code]) => code === RETRY) ? nothing : failures(ctx)}
     ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))}
     ${listed && (planned || deferred) ? following(listed.nodes) : nothing}
     ${planned || deferred ? nothing : html`<p>Nothing that the ${plural(jobs, 'job')} read has changed since ${jobs === 1 ? 'its' : 'their'} last success${inactive ? html`; ${plural(inactive, 'job')} ${inactive === 1 ? 'is' : 'are'} inactive, because a condition is false` : nothing}.
@@ -62,11 +62,13 @@ function heading({state}) {
   const first = !state.runs?.length
   const run = planned - reused
   if (!planned) return html`<h1 data-said>Everything is up to date</h1>${state.description ? html`<p class="soft">${state.description}</p>` : nothing}`
-  return html`<h1 data-said>${run ? html`${count(run)} of ${plural(jobs, 'job')} will run` : html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`}</h1>
+  return html`<h1 data-said>${run ? run === jobs ? html`${jobs > 1 ? 'All ' : ''}${plural(jobs, 'job')} will run` : html`${count(run)} of ${plural(jobs, 'job')} will run` : html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`}</h1>
     <p class="soft">${first ? 'There was no run yet. ' : nothing}${state.estimate === null || state.estimate === undefined ? 'How long it takes is not known yet' : html`About ${duration(state.estimate)}`}${run && reused ? html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs` : nothing}.</p>`
 }
 
-// What is a reason of its own, most jobs first; what only follows comes after.
+const RETRY = 'RETRY_PREVIOUS_FAILURE'
+
+// What is a reason of its own: failures first, then the reason of most jobs. What only follows comes after.
 function ownCodes(nodes) {
   const codes = new Map()
   for (const node of nodes) {
@@ -78,7 +80,7 @@ function ownCodes(nodes) {
       codes.set(code, known)
     }
   }
-  return [...codes.values()].sort((a, b) => b[1] - a[1])
+  return [...codes.values()].sort((a, b) => (b[0] === RETRY) - (a[0] === RETRY) || b[1] - a[1])
 }
 
 const BECAUSE = {
@@ -97,8 +99,8 @@ function cause(ctx, code, n, nodes) {
   const heading = all ? `${plural(n, 'job')} never ran` : code === 'INPUT_CHANGED' && n === 1 && rows[0] ? changedName(ctx.read('why', {id: rows[0].id}).value) : BECAUSE[code]?.(n) ?? `${codeWords(code)}: ${plural(n, 'job')}`
   const opened = all || n > 12 ? [] : rows.slice(0, OPENED)
   return html`<section class="cause" data-code=${code}><h2><span class="lead">Because</span> ${heading}</h2>
-    ${opened.map((row) => opening(ctx, row, code))}
-    ${n > opened.length ? html`<ul class="jobs">${nodes.length === 1 || n > 12 ? nodes.slice(0, 12).map((node) => html`<li><a class="id" data-id=${node.count === 1 ? node.first : node.pattern} data-code=${code}
+    ${code === RETRY && ctx.state.failures?.length ? failures(ctx) : opened.map((row) => opening(ctx, row, code))}
+    ${n > opened.length && !(code === RETRY && n <= 3) ? html`<ul class="jobs">${nodes.length === 1 || n > 12 ? nodes.slice(0, 12).map((node) => html`<li><a class="id" data-id=${node.count === 1 ? node.first : node.pattern} data-code=${code}
           href=${link('why', node.count === 1 ? node.first : node.pattern)}>${glyph('planned')}${idText(node.job)}</a><span class="soft">${node.count > 1 ? `${count(node.headlines[code])} of ${count(node.count)}` : nothing}</span></li>`)
       : rows.slice(opened.length, opened.length + 8).map((row) => html`<li>${glyph(row.state)}${idLink(row.id, {kind: false})}</li>`)}
       ${n > 20 || nodes.length > 12 || (n <= 12 && n > opened.length + 8) ? html`<li><a href=${link('graph', {list: '', code})}>all ${count(n)}</a></li>` : nothing}</ul>` : nothing}</section>`

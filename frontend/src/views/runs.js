@@ -29,6 +29,6 @@ function parameters(ctx) {
   const table = ctx.read('parameters').value
   if (!table?.columns?.length || !table.rows.length) return nothing
   return section('Parameters and results', html`<div class="scroll" tabindex="0" role="region" aria-label="Parameters and results"><table class="table small"><thead><tr><th>Run</th>${table.columns.map((column) => html`<th class=${column.kind === 'input' ? '' : 'num'}>${column.name.replace(/^(Input|Artifact):/, '')}<span class="th-kind">${column.kind}</span></th>`)}</tr></thead>
-    <tbody>${table.rows.map((row, at) => html`<tr><td><a href=${link('run', row.run)}>${row.run}</a></td>${row.values.map((value, c) => html`<td class="${table.columns[c].kind === 'input' ? '' : 'num'} ${at && differs(value, table.rows[at - 1].values[c]) ? 'changed' : ''}">${value === null || value === undefined ? '' : typeof value === 'string' ? value : inline(value, 60)}</td>`)}</tr>`)}</tbody></table></div>`)
+    <tbody>${table.rows.map((row, at) => html`<tr><td><a href=${link('run', row.run)}>${row.run}</a></td>${row.values.map((value, c) => html`<td class="${table.columns[c].kind === 'input' ? '' : 'num'} ${at && table.columns[c].kind !== 'metric' && differs(value, table.rows[at - 1].values[c]) ? 'changed' : ''}">${value === null || value === undefined ? '' : typeof value === 'string' ? value : typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(4)) : inline(value, 60)}</td>`)}</tr>`)}</tbody></table></div>`)
 }
 const differs = (a, b) => JSON.stringify(a) !== JSON.stringify(b)

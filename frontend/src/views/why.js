@@ -4,7 +4,7 @@ import {answer, command, empty, facts, icons, idLink, idText, section, state as 
 import {failureCard} from '../parts/failure.js'
 import {changed, codeWords, reasonCard} from '../parts/reasons.js'
 import {duration, idParts, inline, plural, shortHash} from '../format.js'
-import {glyph} from '../states.js'
+import {glyph, stateOf} from '../states.js'
 import {link} from '../router.js'
 
 export function whyPanel(ctx, id) {
@@ -34,7 +34,7 @@ function jobPanel(ctx, value) {
   const outcome = job.latest_attempt?.status
   const took = job.latest_attempt?.duration
   return html`<article class="why" data-id=${own.id ?? value.id} data-state=${state}>
-    <p class="chips">${stateChip(state)}${outcome && outcome !== 'succeeded' ? stateChip(outcome, {words: `last: ${outcome}`}) : nothing}</p>
+    <p class="chips">${stateChip(state)}${outcome && outcome.toLowerCase() !== 'succeeded' ? stateChip(outcome, {words: `last time: ${stateOf(outcome).word}`}) : nothing}</p>
     <h1 class="id-title">${idText(own.id ?? value.id)}</h1>
     <p class="soft">${job.action}${job.layer !== undefined ? ` · layer ${job.layer}` : ''}${took ? ` · took ${duration(took)} last time` : ''}</p>
     ${value.failure ? failureCard(value.failure, {id: own.id, open: true}) : nothing}
