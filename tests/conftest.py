@@ -53,6 +53,7 @@ MADE_ONCE = {
     "started": "slurm",
     "cluster": "dask",
     "executed": "",
+    "chromium": "browser",
     "first_run": "",  # one for each module, and for each of its own parameters
     "installed": "",
     "through": "",

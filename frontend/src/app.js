@@ -8,6 +8,7 @@ import {icons, problem, state as stateChip, waiting} from './parts/basics.js'
 import {search} from './parts/search.js'
 import {help} from './parts/help.js'
 import {compact, count, duration} from './format.js'
+import {shapePath} from './states.js'
 import {views} from './views/index.js'
 import {pressed} from './keys.js'
 
@@ -58,9 +59,17 @@ export class App extends LitElement {
   }
 
   heard(message) {
-    if (message.type === 'lost' || message.type === 'open') this.ui = {...this.ui, lost: message.type === 'lost'}
+    if (message.type === 'lost' || message.type === 'open') this.ui = {...this.ui, lost: message.type === 'lost', connected: message.type === 'open'}
     if (message.type === 'log') this.ui = {...this.ui, lines: [...this.ui.lines.slice(-499), message]}
     if (message.type === 'reset') this.ui = {...this.ui, lines: []}
+  }
+
+  // Resolves once everything that the view shows has arrived and is drawn: for tests and for screenshots.
+  async settled() {
+    do {
+      await new Promise((resolve) => requestAnimationFrame(resolve))
+      await this.updateComplete
+    } while (this.data.pending || this.querySelector('.laying-out') || [...this.querySelectorAll('img')].some((image) => !image.complete && image.loading !== 'lazy'))
   }
 
   read(name, params) { return this.data.read(name, params) }
@@ -85,9 +94,9 @@ export class App extends LitElement {
       command: (words) => known(words, state.value),
     }
     const show = views[view] ?? views.unknown
+    icon(state.value)
     document.title = [title(this.route), state.value?.workflow ?? 'Whyrun'].filter(Boolean).join(' · ')
-    return html`<a class="skip" href=${location.hash || '#/graph'} @click=${(event) => { event.preventDefault(); this.querySelector('#main').focus() }}>To the content</a>
-      ${this.header(state.value)}${this.tabs(state.value)}
+    return html`${this.header(state.value)}${this.tabs(state.value)}
       <main id="main" tabindex="-1" class="view-${view} ${graphic(view) ? 'graphic' : 'page'}">
         ${this.notices(state.value)}
         ${state.error ? problem(state.error) : state.value ? show(ctx) : waiting()}</main>
@@ -95,7 +104,7 @@ export class App extends LitElement {
   }
 
   header(state) {
-    return html`<header class="top">
+    return html`<header class="top"><a class="skip" href=${location.hash || '#/graph'} @click=${(event) => { event.preventDefault(); this.querySelector('#main').focus() }}>To the content</a>
       <a class="brand" href="#/graph"><b>${state?.title ?? state?.workflow ?? 'Whyrun'}</b>${state?.at ? html`<span class="soft">as of ${state.at}</span>` : nothing}</a>
       <div class="headline" data-headline>${state ? headline(state) : nothing}</div>
       ${search(this)}
@@ -122,6 +131,15 @@ export class App extends LitElement {
           ${one.place || one.file ? html`<span class="soft">${one.place ?? `${one.file}${one.line ? `:${one.line}` : ''}`}</span>` : nothing}${one.hint ? html`<br><span class="soft">${one.hint}</span>` : nothing}</p>`)}
         ${state.problems.length > 8 ? html`<p>… and ${state.problems.length - 8} more</p>` : nothing}</div>` : nothing}`
   }
+}
+
+// The tab says it, too: a red square, an orange diamond or a green disc.
+function icon(state) {
+  const {outcomes, totals} = state ?? {}
+  const [shape, colour] = outcomes?.failed ? ['failed', '#d6453b'] : totals?.planned ? ['planned', '#e0873a'] : totals ? ['clean', '#3f9d66'] : ['never', '#8a9099']
+  const href = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12"><path fill="${colour}" fill-rule="evenodd" d="${shapePath(shape)}"/></svg>`)}`
+  const link = document.querySelector('link[rel=icon]') ?? document.head.appendChild(Object.assign(document.createElement('link'), {rel: 'icon'}))
+  if (link.href !== href) link.href = href
 }
 
 // "2 will run · 1 inactive · 5 up to date · about 0.1 s"

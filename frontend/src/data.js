@@ -3,6 +3,7 @@
 
 export class Data extends EventTarget {
   #entries = new Map()
+  pending = 0 // requests on their way
 
   constructor(source) {
     super()
@@ -29,6 +30,7 @@ export class Data extends EventTarget {
 
   async #ask(request, entry) {
     entry.asked = true
+    this.pending += 1
     entry.read = performance.now()
     try {
       entry.value = await this.source.get(request)
@@ -37,6 +39,7 @@ export class Data extends EventTarget {
       entry.error = error
     }
     entry.stale = entry.asked = false
+    this.pending -= 1
     this.dispatchEvent(new Event('change'))
   }
 }

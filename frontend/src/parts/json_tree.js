@@ -17,7 +17,7 @@ class JsonNode extends LitElement {
   render() {
     const list = Array.isArray(this.value)
     const keys = list ? this.value.length : Object.keys(this.value).length
-    const open = this.open ?? (this.depth < 2 && keys <= PART)
+    const open = this.open ?? (keys <= PART && (this.depth < 2 || (this.depth < 5 && keys <= 8)))
     const label = `${list ? 'list' : 'object'} of ${keys}`
     return html`<div class="json-node"><button type="button" aria-expanded=${open ? 'true' : 'false'} @click=${() => { this.open = !open }}><span class="twist" aria-hidden="true"></span>${this.name !== undefined ? html`<span class="json-key">${this.name}</span>` : nothing}<span class="soft">${label}</span></button>
       ${open ? html`<ul>${this.entries(list).map(([name, value]) => html`<li>${value !== null && typeof value === 'object' ? html`<wr-json .name=${String(name)} .value=${value} .depth=${this.depth + 1}></wr-json>`

@@ -55,7 +55,7 @@ function inputSentence({binding, source, old_source: was, old, new: now, problem
 // One reason with its change, if there is one.
 export function reasonCard(reason, {change, url, job, compact = false} = {}) {
   return html`<article class="reason code-${isConsequence(reason.code) ? 'follows' : 'own'}" data-code=${reason.code} data-id=${job ?? nothing}>
-    <h3 class="code">${reason.code}</h3>
+    <p class="code">${reason.code}</p>
     <p class="sentence">${sentence(reason)}</p>
     ${change ? changed(change, {url, compact}) : reason.old_value !== undefined || reason.new_value !== undefined
       ? changed({old: {value: reason.old_value, sha256: reason.old}, new: {value: reason.new_value, sha256: reason.new}}, {url, compact})

@@ -23,7 +23,7 @@ export function diffView(ctx) {
 function differences(ctx, value, old, now) {
   const {jobs = [], reasons = [], inputs = [], actions = [], artifacts = [], same} = value.answer
   const changed = [['jobs', jobs], ['reasons', reasons], ['inputs', inputs], ['actions', actions], ['artifacts', artifacts]].filter(([, list]) => list.length)
-  return html`<div class="columns runs-pair">${(value.runs ?? []).map((run) => html`<div class="card"><h3><a href=${link('run', run.run)}>${run.run}</a> <span class="tone-${stateOf(run.state).tone}">${glyph(run.state)} ${run.state}</span></h3><p class="soft">${said(run)} · ${duration(run.duration)}</p></div>`)}</div>
+  return html`<div class="columns runs-pair">${(value.runs ?? []).map((run) => html`<div class="card"><p class="card-title"><a href=${link('run', run.run)}>${run.run}</a> <span class="tone-${stateOf(run.state).tone}">${glyph(run.state)} ${run.state}</span></p><p class="soft">${said(run)} · ${duration(run.duration)}</p></div>`)}</div>
     <p class="verdict">${same ? 'They do not differ.' : html`They differ in ${changed.map(([name, list], at) => html`${at ? (at === changed.length - 1 ? ' and ' : ', ') : ''}<b data-differs=${name} data-count=${list.length}>${count(list.length)} ${list.length === 1 ? name.slice(0, -1) : name}</b>`)}.`}</p>
     ${contents(ctx, value, old, now)}
     ${inputs.length ? section('Inputs', rows(inputs, (one) => one)) : nothing}${actions.length ? section('Actions', rows(actions)) : nothing}

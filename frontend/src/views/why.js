@@ -60,7 +60,7 @@ const compared = (entries) => html`<dl class="facts same">${entries.slice(0, 40)
   ${entries.length > 40 ? html`<div><dt></dt><dd class="soft">and ${entries.length - 40} more</dd></div>` : nothing}</dl>`
 
 function because({condition, inputs, source}) {
-  return html`<article class="reason code-own" data-code="condition_false"><h3 class="code">${condition ? 'condition_false' : 'source_inactive'}</h3>
+  return html`<article class="reason code-own" data-code="condition_false"><p class="code">${condition ? 'condition_false' : 'source_inactive'}</p>
     ${condition ? html`<p class="sentence">It does not run, because its condition is false:</p><p><code>${condition}</code></p>` : html`<p class="sentence">It does not run, because what it reads is inactive.</p>`}
     <dl class="facts">${Object.entries(inputs ?? {}).map(([id, it]) => html`<div><dt>${idLink(id)}</dt><dd>is <code>${inline(it)}</code></dd></div>`)}</dl>
     ${source ? html`<p>${idLink(source)}</p>` : nothing}</article>`

@@ -1,0 +1,72 @@
+"""Hostile artifacts, errors and names are text; and everybody can read the page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+
+from conftest import HOSTILE, Served
+from page_objects import Viewer
+from playwright.sync_api import Browser
+
+AXE = Path(__file__).parents[3] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
+VIEWS = [
+    ("graph",), ("why", "Job:ThenImage[1]"), ("why", "Job:ThenImage[*]"), ("plan", "r0003"), ("run", "r0003"),
+    ("artifacts",), ("artifact", "Artifact:Script.Story"), ("diff", "r0001", "r0002"), ("whatif",),
+]  # fmt: skip
+
+
+def test_hostile_text_is_text(viewer: Viewer, hostile: Served) -> None:
+    viewer.start(hostile.url)
+    for view in (("graph",), ("why", "Job:Broken"), ("run", "r0001"), ("artifact", "Artifact:Page.Json")):
+        viewer.go(*view)
+        viewer.page.locator("details").evaluate_all("all => all.forEach(e => { e.open = true })")
+        assert HOSTILE in viewer.main_text(), view
+    assert "hacked" not in viewer.page.title()
+    viewer.go("artifact", "Artifact:Page.Svg")
+    assert viewer.page.locator(".preview img").count() == 1
+    assert viewer.page.locator("#main svg script, #main object, #main embed").count() == 0
+    assert viewer.wrong == []
+
+
+def test_html_runs_nothing(viewer: Viewer, hostile: Served) -> None:
+    """It is shown in a sandboxed frame. The browser says that it blocked its scripts; nothing else goes wrong."""
+    viewer.start(hostile.url).go("artifact", "Artifact:Page.Html")
+    frame = viewer.page.locator("iframe")
+    assert frame.get_attribute("sandbox") == ""
+    viewer.page.frames[1].wait_for_load_state()
+    assert "hacked" not in viewer.page.title()
+    assert not [line for line in viewer.wrong if line.startswith(("dialog", "error:"))]
+
+
+@pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: `make frontend` does")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(chromium: Browser, served: Served, scheme: str) -> None:
+    context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
+    viewer = Viewer(context.new_page()).start(served.url)
+    viewer.page.evaluate(AXE.read_text())
+    found = {}
+    for view in VIEWS if scheme == "light" else VIEWS[:2]:
+        viewer.go(*view)
+        violations = viewer.page.evaluate(
+            "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v =>"
+            " [v.id, ...v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.any[0]?.message ?? ''))]))"
+        )
+        if violations:
+            found[view] = violations
+    context.close()
+    assert found == {}
+
+
+@pytest.mark.parametrize("width", [360, 3840])
+def test_nothing_is_wider_than_the_screen(chromium: Browser, served: Served, width: int) -> None:
+    context = chromium.new_context(viewport={"width": width, "height": 800})
+    viewer = Viewer(context.new_page()).start(served.url)
+    for view in VIEWS:
+        viewer.go(*view)
+        wide = viewer.page.evaluate("document.documentElement.scrollWidth")
+        assert wide <= width, view
+    context.close()

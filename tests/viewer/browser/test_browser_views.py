@@ -1,0 +1,183 @@
+"""What the page shows, read off a real browser, is what the commands print."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("playwright.sync_api")
+
+from conftest import Served
+from page_objects import Viewer, external
+
+from command_lab import CommandLab
+
+VIEWS = [("graph",), ("why", "Job:Montage"), ("plan", "r0002"), ("diff", "r0001", "r0002"), ("runs",), ("artifacts",)]
+CLEAN, INACTIVE = "Job:Script", "Job:Clip[1]"
+
+
+def explained(lab: CommandLab) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`explain --json`, and its entries by ID."""
+    body = lab.whyrun("explain", "--json").json
+    jobs = [job for layer in body["layers"] for job in layer["jobs"]] + body["deferred"]
+    return body, {job["id"]: job for job in jobs}
+
+
+def named(reason: dict[str, Any]) -> set[str]:
+    """The inputs, jobs and artifacts that a reason is about; parameters of the job itself are named by their slot."""
+    ids = {str(reason[key]) for key in ("artifact", "job", "source", "old_source") if reason.get(key)}
+    return {id_ for id_ in ids if ".with." not in id_ and not id_.endswith(".action")}
+
+
+def check_reasons(viewer: Viewer, lab: CommandLab) -> None:
+    body, jobs = explained(lab)
+    assert viewer.totals() == counted(body["totals"])
+    assert jobs
+    for id_, job in jobs.items():
+        page = viewer.why(id_)
+        assert (page["id"], [reason["code"] for reason in page["reasons"]]) == (
+            id_, [reason["code"] for reason in job["reasons"]],
+        )  # fmt: skip
+        for told, reason in zip(page["reasons"], job["reasons"], strict=True):
+            assert told["job"] == id_
+            assert named(reason) <= set(told["names"])
+
+
+def counted(totals: dict[str, int]) -> dict[str, int]:
+    """Totals as people read them: what is reused does not run; what there is none of is not shown."""
+    counts = {**totals, "planned": totals["planned"] - totals["reused"]}
+    return {name: count for name, count in counts.items() if count and name != "jobs"}
+
+
+def test_view_1_the_reasons_on_the_page_are_those_of_explain(shown: Viewer, served: Served) -> None:
+    check_reasons(shown, served.lab)
+    told = served.lab.whyrun("why", CLEAN, "--json").json
+    page = shown.why(CLEAN)
+    assert (page["state"], page["reasons"]) == ("clean", [])
+    assert [e["name"] for e in told["jobs"][0]["compared"]] == shown.page.locator(".same dt").all_inner_texts()
+    assert [reason["code"] for reason in shown.why(INACTIVE)["reasons"]] == ["condition_false"]
+    assert "HasTransition" in shown.main_text()
+
+
+def test_view_1_a_failure_is_one_click_from_the_first_screen(shown: Viewer) -> None:
+    shown.page.locator(".failure .failure-more a").click()
+    shown.settle()
+    assert shown.hash == "#/why/Job%3AThenImage%5B1%5D"
+    assert "UnidentifiedImageError" in shown.page.locator(".failure-error").inner_text()
+    assert "in sepia" in shown.page.get_by_label("Traceback", exact=True).inner_text()
+
+
+def test_view_2_the_graph_and_the_edges_in_focus_are_those_of_the_plan(shown: Viewer) -> None:
+    assert shown.boxes() == {
+        "Job:Script": "clean", "Job:ThenImage[*]": "failed", "Job:Clip[*]": "inactive", "Job:Montage": "planned",
+    }  # fmt: skip
+    shown.go("why", "Job:Montage")
+    assert shown.focused_edges() == {("ThenImage", "Montage"), ("Clip", "Montage")}
+    shown.go("why", "Job:ThenImage[1]")
+    assert shown.focused_edges() == {("ThenImage", "Montage")}
+    shown.page.keyboard.press("ArrowRight")
+    shown.settle()
+    assert shown.hash == "#/why/Job%3AMontage"
+
+
+def test_view_3_artifacts_are_shown_as_they_are(shown: Viewer, served: Served) -> None:
+    known = {row["id"]: row for row in served.lab.whyrun("status", "--all", "--json").json["artifacts"]}
+    shown.go("artifacts")
+    assert set(shown.ids("#main [data-id^='Artifact:']")) <= set(known)
+    shown.go("artifact", "Artifact:ThenImage.Image[0]")
+    facts = served.lab.whyrun("show", "Artifact:ThenImage.Image[0]", "--json").json
+    assert facts["sha256"] in shown.main_text()
+    assert shown.page.locator(".preview").get_attribute("data-sha256") == facts["sha256"]
+    assert shown.page.locator(".picture").evaluate("async image => (await image.decode(), image.naturalWidth)") > 0
+    shown.go("artifact", "Artifact:Script.Story")
+    assert "HasTransition" in shown.page.locator(".json").inner_text()
+
+
+def test_view_5_the_digest_on_the_page_is_that_of_each_plan(shown: Viewer, served: Served) -> None:
+    for run in served.lab.runs():
+        plan = json.loads((served.lab.run_folder(run) / "plan.json").read_bytes())
+        assert shown.digest(run) == plan["digest"]
+        assert shown.shown_totals() == counted(plan["totals"])
+
+
+def test_view_6_what_if_equals_the_command(shown: Viewer, served: Served) -> None:
+    shown.page.evaluate("location.hash = '#/whatif'")
+    shown.settle()
+    shown.page.locator("[data-id='Input:Topic'] input[type=checkbox]").check()
+    shown.until("app => app.route.params.assume")
+    shown.settle()
+    body = served.lab.whyrun(*shlex.split(str(shown.command()))[1:]).json
+    assert body["totals"]["planned"] == 8
+    assert shown.shown_totals() == counted(body["totals"])
+    assert len(shown.ids(".instances li")) == 8
+
+
+def test_view_7_the_differences_of_two_runs_are_counted_as_the_command_counts(shown: Viewer, served: Served) -> None:
+    body = served.lab.whyrun("diff", "r0001", "r0002", "--json").json
+    counts = {name: len(body[name]) for name in ("jobs", "reasons", "inputs", "actions", "artifacts") if body[name]}
+    assert shown.differences("r0001", "r0002") == counts
+    assert shown.page.locator("wr-compare").count() == 1
+
+
+def test_view_10_the_command_of_a_view_can_be_run(shown: Viewer, served: Served) -> None:
+    for view in VIEWS:
+        command = shown.go(*view).command()
+        assert command is not None, view
+        assert command.startswith("whyrun "), view
+        assert served.lab.whyrun(*shlex.split(command)[1:]).code == 0, command
+
+
+def test_keys_search_and_jump(shown: Viewer) -> None:
+    shown.page.keyboard.press("/")
+    shown.page.keyboard.type("montage")
+    shown.until("app => app.querySelector('#hits [data-id=\"Job:Montage\"]')")
+    shown.page.keyboard.press("Enter")
+    shown.until("app => app.route.view !== 'graph'")
+    assert "Montage" in shown.hash
+    shown.go("why", "Job:Montage")
+    shown.page.keyboard.press("Escape")
+    shown.until("app => app.route.view === 'graph'")
+
+
+def test_the_report_opens_from_disk_without_a_network(viewer: Viewer, served: Served, tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    assert served.lab.whyrun("report", "-o", str(file)).code == 0
+    viewer.start(file.as_uri())
+    check_reasons(viewer, served.lab)
+    for run in served.lab.runs():
+        assert viewer.digest(run) is not None
+    viewer.go("artifact", "Artifact:ThenImage.Image[0]")
+    assert viewer.page.locator(".picture").evaluate("async image => (await image.decode(), image.naturalWidth)") > 0
+    viewer.go("run", "r0003")
+    assert "UnidentifiedImageError" in viewer.main_text()
+    assert list(external(viewer.asked)) == []
+    assert viewer.wrong == []
+
+
+def test_view_4_a_run_shows_itself_as_it_goes(viewer: Viewer, served: Served, tmp_path: Path) -> None:
+    """Two tabs, one connection: each line of the log comes once, and the plan follows without a reload."""
+    root = tmp_path / "copy"
+    shutil.copytree(served.lab.root, root, ignore=shutil.ignore_patterns("lock"))
+    live = Served(CommandLab(root))
+    try:
+        viewer.start(live.url)
+        second = Viewer(viewer.page.context.new_page()).start(viewer.page.url.split("#")[0])
+        assert viewer.totals()["planned"] == 2
+        viewer.until("app => app.ui.connected")
+        live.lab.succeed()
+        for tab in (viewer, second):
+            tab.until(
+                "app => !app.querySelector('[data-headline] [data-total=planned]') && app.querySelector('[data-said]')"
+            )
+            events = [f"r0004:{event.seq}" for event in live.lab.events("r0004")]
+            tab.until(f"app => app.ui.lines.length >= {len(events)}")
+            assert tab.log_lines() == events
+            assert tab.said() == "Everything is up to date"
+        assert viewer.wrong == []
+    finally:
+        live.stop()
