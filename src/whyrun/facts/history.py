@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,9 @@ if TYPE_CHECKING:
     from whyrun.artifacts.store import Store
     from whyrun.evidence.queries.diff import RunDiff, RunSide
     from whyrun.evidence.queries.history import HistoryEntry
+    from whyrun.evidence.queries.run_list import RunSummary
+    from whyrun.log.events import RunComplete
+    from whyrun.log.runs import RunRef
     from whyrun.log.tombstones import Tombstone
     from whyrun.project import Project
     from whyrun.snapshot.records import Output
@@ -25,10 +29,14 @@ def runs_json(project: Project) -> dict[str, Any]:
     return {**body, "pruned": [tombstone_json(stone) for stone in pruned]} if pruned else body
 
 
+READ_AT_ONCE = 4 << 20  # bytes of a log that is read for a line in a list; of a longer one, its beginning and its end
+
+
 def recent_runs(project: Project, most: int, through: str | None = None) -> dict[str, Any]:
-    """The last runs (up to the run `through`), and how many there are in all."""
+    """The last runs (up to the run `through`), and how many there are in all.
+
+    Of a run with a long log only what its first and its last line say: `planned` and `reused` are None."""
     from whyrun.errors import StateError
-    from whyrun.evidence.queries.run_list import summarize_run
     from whyrun.log.lock import running_run
 
     running = running_run(project.state)
@@ -39,11 +47,45 @@ def recent_runs(project: Project, most: int, through: str | None = None) -> dict
     runs = []
     for run in kept[-most:]:
         try:
-            runs.append(summarize_run(run, run.name == running and through is None).to_json())
+            runs.append(_listed(run, run.name == running and through is None))
         except StateError as refused:
             if refused.diagnostics[0].code != "RUN_PRUNED":
                 raise  # RUN_PRUNED: it was pruned after the runs were listed
     return {"runs": runs, "pruned": [tombstone_json(stone) for stone in stones], "total": len(kept)}
+
+
+def _listed(run: RunRef, is_running: bool) -> dict[str, Any]:
+    from whyrun.evidence.queries.run_list import run_end, summarize_run
+
+    size = run.status().st_size
+    end = run_end(run)
+    if size > READ_AT_ONCE:
+        return _brief(run, end, is_running)
+    return summarize_run(run, is_running).to_json() if end is None else _ended(run, size).to_json()
+
+
+@lru_cache(maxsize=1024)  # a viewer lists the same runs again and again
+def _ended(run: RunRef, size: int) -> RunSummary:
+    from whyrun.evidence.queries.run_list import summarize_run
+
+    del size  # of another log, if the state was deleted meanwhile
+    return summarize_run(run, False)
+
+
+def _brief(run: RunRef, end: RunComplete | None, is_running: bool) -> dict[str, Any]:
+    from whyrun.evidence.queries.run_list import RunSummary
+    from whyrun.log.events import RunStart
+
+    start = next(iter(run.events()))
+    assert isinstance(start, RunStart), "the log has been folded"
+    counts, state = (end.counts, end.state) if end else (dict[str, int](), "running" if is_running else "interrupted")
+    ended, duration, problem = (end.ts, end.duration, end.error) if end else (None, None, None)
+    summary = RunSummary(
+        run.name, state, start.mode, start.ts, ended, duration, 0, counts.get("completed", 0), 0,
+        counts.get("skipped", 0), counts.get("failed", 0) + counts.get("timed_out", 0), counts.get("blocked", 0),
+        counts.get("interrupted", 0), problem,
+    )  # fmt: skip
+    return {**summary.to_json(), "planned": None, "reused": None}
 
 
 def tombstone_json(stone: Tombstone) -> dict[str, Any]:

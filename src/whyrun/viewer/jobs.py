@@ -61,6 +61,7 @@ def state_view(state: State, params: Params) -> dict[str, Any]:
             "jobs": graph.size,
             "artifacts": sum(len(table) * len(table.artifacts) for table in graph.tables),
             "runs": runs["total"],
+            "datasets": sum(len(table) for table in graph.tables if table.decl.uses.startswith("data/")),
         },
         **runs,
         "failures": [_failure(state, node) for node in failures[:FAILURES_SHOWN]],

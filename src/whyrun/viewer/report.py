@@ -43,7 +43,7 @@ PAIRS = 10  # comparisons of consecutive runs
 ARTIFACTS = 2000
 INPUTS = 100  # whose readers are listed
 PRINTED = ("stdout", "stderr")
-_LONG_HASH = re.compile(rb'"((?:sha256:)?[0-9a-f]{16})[0-9a-f]{48}"')
+_LONG_HASH = re.compile(rb'"((?:sha256:|blob/)?[0-9a-f]{16})[0-9a-f]{48}"')
 
 
 @dataclass(frozen=True)

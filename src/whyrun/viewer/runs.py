@@ -70,7 +70,7 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
         "usage": usage,
         "by_job": by_job,
         "slowest": [{"id": step, "seconds": seconds} for step, seconds in told.slowest()],
-        "failures": failures_in(state, run.name, most=FAILURES),
+        "failures": failures_in(state, run.name, most=FAILURES) if told.failed or told.open else [],
         "comparisons": told.comparisons,
         "log": {"lines": lines, "more": more},
     }
@@ -121,6 +121,8 @@ class _Told:
         from whyrun.log import events as ev
         from whyrun.log.journal import parse_timestamp
 
+        if isinstance(event, ev.ArtifactAvailable | ev.CfgMaterialized):
+            return  # most lines: they say nothing about times
         at = parse_timestamp(event.ts).timestamp()
         if isinstance(event, ev.RunStart):
             self.began, self.engine_version = at, event.engine_version

@@ -280,6 +280,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
+        listener.listen(128)  # who opens the printed address at once waits, and is not refused
         listener.listen(128)  # before the address is printed: whoever opens it at once must be let in
     except OSError as problem:
         listener.close()

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 
 from whyrun.errors import StateError, error
 from whyrun.log import events as ev
-from whyrun.log.journal import STATUS_FILE
+from whyrun.log.journal import STATUS_FILE, last_event
 from whyrun.log.lock import Holder, holder_and_state, running_run
 from whyrun.log.outcomes import RunOutcome, error_of, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
@@ -115,6 +115,8 @@ def unfinished_run(state: WorkflowState) -> Unfinished | None:
         return None
     name = runs[-1].name
     is_running = running_run(state) == name  # asked before the log is read
+    if run_end(runs[-1]) is not None:
+        return None  # nearly always: the log need not be read
     has_status = (runs[-1].path / STATUS_FILE).exists()  # checked before the log is read: `status.json` is written last
     outcome, _, _ = _fold(runs[-1])
     if outcome.end is not None:
@@ -126,6 +128,15 @@ def unfinished_run(state: WorkflowState) -> Unfinished | None:
     holder = holder_and_state(state.lock_path)[1] if is_running else None
     now = "running" if is_running else "interrupted"
     return Unfinished(name, now, tuple(outcome.open_steps), holder, outcome.start.mode)
+
+
+def run_end(run: RunRef) -> ev.RunComplete | None:
+    """The end of a run, from the last line of its log; None if it has not ended."""
+    try:
+        last = last_event(run.events_path)
+    except FileNotFoundError:
+        raise log_without_start(run) from None
+    return last if isinstance(last, ev.RunComplete) else None
 
 
 def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:

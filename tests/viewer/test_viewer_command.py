@@ -1,0 +1,62 @@
+"""`whyrun view`: the real command and its real server."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
+
+from cli_lab import COMMAND, whyrun
+
+from project_lab import Lab
+
+
+def test_the_first_line_is_the_address_and_ctrl_c_ends_it(told: Lab) -> None:
+    words = [*COMMAND, "view", "--port", "0", "--no-open"]
+    with subprocess.Popen(words, cwd=told.root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        with browser.open(address, timeout=60) as response:
+            page, own = response.read().decode(), response.geturl()
+        assert '"mode":"live"' in page
+        assert "token" not in own
+        with browser.open(f"{own}api/state", timeout=60) as response:
+            assert json.load(response)["workflow"] == "stories"
+        with browser.open(f"{own}live.js", timeout=60) as response:
+            assert response.headers["content-type"].startswith("text/javascript")
+        with browser.open(f"{own}events", timeout=60) as response:
+            assert response.headers["content-type"].startswith("text/event-stream")
+            assert response.readline() == b"retry: 1000\n"
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=60) in (0, 130)
+        with pytest.raises(urllib.error.URLError):
+            browser.open(own, timeout=60)
+        assert process.stderr is not None
+        assert "Traceback" not in process.stderr.read()
+
+
+def test_a_port_in_use_is_an_error_that_says_what_to_do(told: Lab) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        answer = whyrun(told.root, "view", "--no-open", "--port", str(taken.getsockname()[1]))
+    assert answer.code == 2
+    assert "error[USAGE]: cannot listen on 127.0.0.1, port" in answer.err
+    assert "`--port 0` takes a free port" in answer.err
+
+
+def test_a_missing_file_is_an_error_before_anything_listens(told: Lab) -> None:
+    answer = whyrun(told.root, "view", "no.yaml", "--no-open", "--port", "0", "--json")
+    assert (answer.code, answer.json["diagnostics"][0]["code"]) == (2, "FILE_MISSING")
