@@ -80,7 +80,8 @@ def test_it_has_the_answers_of_the_server(opened: Opened, told: Lab) -> None:
     state = open_state(told)
     for name, parameters in [
         ("graph", {}), ("parameters", {}), ("runs", {}), ("datasets", {}), ("cells", {"job": "Fit"}),
-        ("run", {"id": "r0003"}), ("plan", {"run": "r0002"}), ("log", {"run": "r0001"}), ("diff", {"old": "r0001", "new": "r0002"}),
+        ("run", {"id": "r0003"}), ("plan", {"run": "r0002"}), ("log", {"run": "r0001"}),
+        ("diff", {"old": "r0001", "new": "r0002"}),
         ("artifact", {"id": "Artifact:Print.Copy[0]"}), ("why", {"id": "Input:Topic"}),
     ]:  # fmt: skip
         assert opened.get(report_module.member_name(name, parameters)) == view(state, name, **parameters)
