@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
-
-pytest.importorskip("playwright.sync_api")
-
-from conftest import HOSTILE, Served
+from browser_lab import HOSTILE, Served
 from page_objects import Viewer
-from playwright.sync_api import Browser
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
 
 AXE = Path(__file__).parents[3] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = [

@@ -8,11 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("playwright.sync_api")
-
-from conftest import Served
+from browser_lab import Served
 from page_objects import Viewer, external
 
 from command_lab import CommandLab

@@ -1,0 +1,86 @@
+"""Two real projects, each with the server that users start: `whyrun view`."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from command_lab import DRIVER, ENVIRONMENT, CommandLab
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "then-and-now"
+# Text that would run where somebody takes it for markup.
+HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>alert('hacked')</script>"
+HOSTILE_WORKFLOW = """
+    workflow: hostile
+    description: "<script>alert('description')</script>"
+    jobs:
+      Page:
+        uses: python
+        with: {call: "code:page"}
+        outputs:
+          Html: {type: file, path: out/page.html}
+          Svg: {type: image, path: out/drawing.svg}
+          Json: {type: json, path: out/data.json, leaves: {Name: string}}
+      Broken:
+        uses: python
+        with: {call: "code:broken", page: "${{ jobs.Page.outputs.Json.Name }}"}
+        outputs: {Out: {type: json}}
+"""
+HOSTILE_CODE = f"""
+    import sys
+    from pathlib import Path
+
+    BAD = {HOSTILE!r}
+
+    def page():
+        Path("a.html").write_text("<!doctype html><script>parent.document.title='hacked';alert(1)</script>" + BAD)
+        svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="alert(2)">'
+        Path("b.svg").write_text(svg + "<script>alert(3)</script></svg>")
+        return {{"Html": Path("a.html"), "Svg": Path("b.svg"), "Json": {{"Name": BAD, BAD: [BAD]}}}}
+
+    def broken(page):
+        print(BAD, file=sys.stderr)
+        raise ValueError(BAD)
+"""
+
+
+class Served:
+    """A project and its `whyrun view`, as users start it."""
+
+    def __init__(self, lab: CommandLab) -> None:
+        self.lab = lab
+        self.process = subprocess.Popen(
+            [sys.executable, str(DRIVER), "view", "--port", "0", "--no-open"],
+            cwd=lab.root, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().strip()  # the first line is the address, token included
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+
+
+def example(root: Path) -> CommandLab:
+    """The example after three runs, the last of which failed; then the photo that it stumbled over is put right."""
+    shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".whyrun", "out", "__pycache__"))
+    lab = CommandLab(root)
+    lab.succeed()
+    shutil.copy(root / "spare/cleo-later.png", root / "photos/cleo.png")
+    lab.succeed()
+    lab.write({"photos/ben.png": "not a photo\n"})
+    assert lab.run().exit_code == 1
+    shutil.copy(root / "spare/ben-rescanned.png", root / "photos/ben.png")
+    return lab
+
+
+def hostile_project(root: Path) -> CommandLab:
+    root.mkdir()
+    lab = CommandLab(root)
+    lab.write({"workflow.yaml": HOSTILE_WORKFLOW, "code.py": HOSTILE_CODE})
+    assert lab.run().exit_code == 1
+    return lab
