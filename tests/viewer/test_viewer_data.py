@@ -72,13 +72,18 @@ def test_a_failure_is_one_click_away(state: CurrentState) -> None:
     assert failure["stdout"] == ["checking [0.0, 0.5, 1.0]"]
 
 
-def test_view_2_counts_every_instance(state: CurrentState) -> None:
+def test_view_2_counts_every_instance(state: CurrentState, told: Lab) -> None:
     graph = view(state, "graph")
     nodes = {node["job"]: node for node in graph["nodes"]}
     assert {job: node["states"] for job, node in nodes.items()} == {
         "Script": {"clean": 1}, "Print": {"clean": 1, "planned": 1}, "Epilogue": {"inactive": 1}, "Fit": {"clean": 3},
         "Check": {"reused": 1},
     }  # fmt: skip
+    printed_graph = printed(told, graph["command"])
+    for kind in ("nodes", "edges", "groups", "inputs"):
+        assert [
+            {name: one[name] for name in wanted} for one, wanted in zip(graph[kind], printed_graph[kind], strict=True)
+        ] == printed_graph[kind]
     assert {job: node["outcomes"] for job, node in nodes.items()} == {
         "Script": {"succeeded": 1}, "Print": {"succeeded": 2}, "Epilogue": {"never": 1}, "Fit": {"succeeded": 3},
         "Check": {"failed": 1},
@@ -199,6 +204,24 @@ def test_view_7_equals_diff(state: CurrentState, told: Lab) -> None:
     assert compared["identical"] is False
     assert ["-", "<b>cinema</b> Ben"] in compared["diff"]
     assert ["+", "<b>cinema</b> Ben, later"] in compared["diff"]
+
+
+def test_view_8_equals_lineage(state: CurrentState, told: Lab) -> None:
+    for id_ in ("Artifact:Fit.Score[1]", "Artifact:Script.Story.Words", "Job:Print[1]"):
+        found = view(state, "lineage", id=id_)
+        assert printed(told, found["command"]) == found["answer"]
+    reads = {read["id"] for hop in found["answer"]["hops"] for read in hop["reads"]}
+    assert "Input:Photos[1]" in reads
+    assert view(state, "lineage", id="Artifact:Fit.Score[1]")["contents"]
+
+
+def test_results_equal_table(state: CurrentState, told: Lab) -> None:
+    known = view(state, "results")
+    assert printed(told, known["command"]) == known["answer"]
+    assert "Artifact:Fit.Score[*]" in known["patterns"]
+    found = view(state, "results", pattern="Artifact:Fit.Score[*]")
+    assert printed(told, found["command"]) == found["answer"]
+    assert [row["values"] for row in found["answer"]["rows"]] == [[0.0], [0.5], [1.0]]
 
 
 def test_a_workflow_without_datasets_says_so(state: CurrentState) -> None:

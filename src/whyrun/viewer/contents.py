@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from whyrun.viewer.kinds import ACTIVE, beginning_of, kind_of
+from whyrun.facts.kinds import ACTIVE, beginning_of, kind_of
+from whyrun.facts.previews import folder_preview, preview
 
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact
@@ -205,7 +206,6 @@ def artifact_view(state: CurrentState, params: Params) -> dict[str, Any]:
     """One artifact: the facts, a preview, and every version that the log has."""
     from whyrun.facts.history import find_history
     from whyrun.facts.show import known_facts
-    from whyrun.viewer.previews import preview_of
 
     id_ = params.one("id")
     facts = known_facts(state.project, state.known, id_) if state.at is None else _facts_as_of(state, id_)
@@ -242,12 +242,36 @@ def _facts_as_of(state: CurrentState, id_: str) -> dict[str, Any]:
 
 def preview_view(state: CurrentState, params: Params, named: NamedContents) -> dict[str, Any]:
     """The beginning of a stored version, or of an input file, in a form that a page can show."""
-    from whyrun.viewer.previews import preview_of, preview_of_input
-
     sha256 = params.maybe("sha256")
     if sha256 is None:
         return {"command": None, **preview_of_input(state, params.one("id"))}
     return {"command": None, **preview_of(state, known_content(state, sha256, named))}
+
+
+def preview_of(state: CurrentState, named: Named) -> dict[str, Any]:
+    """A stored content."""
+    body = content(state, named.sha256, named.type, named.suffix, named.size) | {"type": named.type}
+    store = state.project.store
+    if not store.has(named.sha256):
+        return body
+    if named.type == "directory":
+        return body | folder_preview(store, named.sha256)
+    return body | preview(store.path(named.sha256), body["kind"], named.suffix)
+
+
+def preview_of_input(state: CurrentState, id_: str) -> dict[str, Any]:
+    """An input file as it is now; for other inputs the value."""
+    from whyrun.errors import error
+    from whyrun.facts.subjects import find_subject
+
+    value = find_subject(state.graph, id_).value
+    if value is None:
+        raise error("USAGE", f"`{id_}` is no input", hint="write `Input:…`, or the hash of an artifact")
+    body = input_content(state, id_, value) | {"id": id_, "type": str(value.type)}
+    if "href" in body and value.path is not None:
+        path = os.path.join(state.project.folder, value.path)
+        body |= preview(path, body["kind"], os.path.splitext(value.path)[1])
+    return body
 
 
 def known_content(state: State, sha256: str, named: NamedContents) -> Named:

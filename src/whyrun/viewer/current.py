@@ -15,9 +15,9 @@ from whyrun.facts.subjects import command_arguments
 from whyrun.log.runs import WorkflowState
 
 if TYPE_CHECKING:
-    from whyrun.api import Planned
     from whyrun.errors import Diagnostic
     from whyrun.evidence.queries.run_list import Unfinished
+    from whyrun.facts.plans import Planned
     from whyrun.graph.tables import Graph, JobTable
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import PlannedJob
@@ -129,9 +129,7 @@ class CurrentState:
     @cached_property
     def running(self) -> list[str]:
         """The open steps of a run in progress."""
-        from whyrun.facts.status import open_steps
-
-        return [] if self.at else open_steps(self.found.snapshot, self.unfinished)
+        return [] if self.at else sorted(self.found.snapshot.running_steps)
 
     def slice_of(self, letters: str, table: JobTable) -> str:
         return letters[table.base : table.base + len(table)]
@@ -250,8 +248,8 @@ def reopened(project: Project) -> Project:
 
 
 def load_state(project: Project, at: str | None = None) -> CurrentState:
-    from whyrun.api import planned
     from whyrun.evidence.queries.run_list import unfinished_run
+    from whyrun.facts.plans import planned
     from whyrun.planning.plan import PlanOptions
 
     notes: list[str] = []

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from whyrun.facts.graph import instance_pattern
 from whyrun.viewer.contents import described
 from whyrun.viewer.current import (
     OUTCOME_LETTERS,
@@ -28,6 +29,7 @@ SHOWN = 12  # artifacts of a node that are shown in the graph
 RUNS_SHOWN = 200
 FAILURES_SHOWN = 50
 PAGE = 200
+LONGEST_VALUE = 2000  # characters of an input that the form of what-if shows
 DIGESTED = 5000  # jobs of a plan whose digest is computed for the first screen
 FOCUSED = 5000  # instances up- and downstream that are listed
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -134,54 +136,26 @@ def _failure(state: CurrentState, node: int) -> dict[str, Any]:
 
 def graph_view(state: CurrentState, params: Params) -> dict[str, Any]:
     """One node a job, with what its instances are up to; edges between jobs; groups by import."""
-    from whyrun.graph.tables import tables_read
+    from whyrun.facts.graph import graph_facts
 
     graph = state.graph
-    groups: dict[str, list[str]] = {}
-    nodes, edges = [], []
-    for table in graph.tables:
-        nodes.append(_node(state, table))
-        if "/" in table.name:
-            groups.setdefault(table.name.rpartition("/")[0], []).append(table.name)
-        found: dict[tuple[int, str], list[str]] = {}
-        for slot, column in table.operand_columns():
-            for number in sorted(tables_read(column)):
-                slots = found.setdefault((number, "data" if slot is not None else "condition"), [])
-                if slot is not None:
-                    slots.append(slot.name.removeprefix("."))
-        for number in table.needs:
-            found[number, "needs"] = []
-        for (number, kind), slots in found.items():
-            source = graph.tables[number]
-            dirty = all("p" in state.slice_of(state.states, end) for end in (source, table))
-            edges.append({"from": source.name, "to": table.name, "kind": kind, "slots": slots, "dirty": dirty})
+    facts = graph_facts(graph, state.found.plan)
+    planned = {table.name for table in graph.tables if "p" in state.slice_of(state.states, table)}
     return {
         "command": state.command("graph"),
-        "nodes": nodes,
-        "edges": edges,
-        "groups": [{"import": name, "jobs": jobs} for name, jobs in sorted(groups.items())],
-        "inputs": list(_inputs(state)),
+        **facts,
+        "nodes": [node | _shown_node(state, state.tables[node["job"]]) for node in facts["nodes"]],
+        "edges": [edge | {"dirty": {edge["from"], edge["to"]} <= planned} for edge in facts["edges"]],
+        "inputs": [one | _shown_input(state, one["id"]) for one in facts["inputs"]],
     }
 
 
-def _node(state: CurrentState, table: JobTable) -> dict[str, Any]:
-    layers = state.layers[table.base : table.base + len(table)]
-    first = table.job_id(0) if len(table) else None
+def _shown_node(state: CurrentState, table: JobTable) -> dict[str, Any]:
+    """What the page shows of a job besides the facts of the graph."""
     return {
-        "job": table.name,
-        "name": table.name.rpartition("/")[2],
-        "import": table.name.rpartition("/")[0],
-        "pattern": f"Job:{table.name}" + "[*]" * len(table.decl.loops),
-        "first": first,
-        "action": table.decl.uses,
-        "loops": list(table.decl.loops),
-        "count": len(table),
-        "layers": [min(layers), max(layers)] if len(table) else None,
-        "condition": table.condition.expression.text if table.condition is not None else None,
-        "states": _counts(state.slice_of(state.states, table), STATE_LETTERS),
+        "first": table.job_id(0) if len(table) else None,
         "outcomes": _counts(state.slice_of(state.outcomes, table), OUTCOME_LETTERS),
         "headlines": dict(Counter(code for code in _headlines(state, table) if code)),
-        "outputs": [{"name": output.name, "type": output.type} for output in table.outputs],
         "shown": list(_shown(state, table)),
         "open": False,
     }
@@ -217,37 +191,15 @@ def _shown(state: CurrentState, table: JobTable) -> Iterator[dict[str, Any]]:
             yield described(state, table, a, position) | {"index": table.texts[position]}
 
 
-def _inputs(state: CurrentState) -> Iterator[dict[str, Any]]:
-    graph = state.graph
+def _shown_input(state: CurrentState, id_: str) -> dict[str, Any]:
+    value = state.graph.inputs[id_]
     changed = state.found.snapshot.inputs_changed
-    heads = {id_.partition("[")[0] for id_ in changed}
-    readers: dict[str, dict[str, None]] = {}
-    for table in graph.tables:
-        for name in _inputs_read(table):
-            readers.setdefault(name, {})[table.name] = None
-    for id_, value in graph.inputs.items():
-        body: dict[str, Any] = {"id": id_, "type": str(value.type), "changed": id_ in heads}
-        if value.elements is not None:
-            body["elements"] = len(value.elements)
-        if value.path is not None:
-            body["path"] = value.path
-        elif not value.type.is_path and len(str(value.value)) <= 2000:
-            body["value"] = value.value
-        yield {**body, "read_by": list(readers.get(id_, ()))}
-
-
-def _inputs_read(table: JobTable) -> set[str]:
-    """The inputs that the first and the last instance read: those of a loop differ only in their elements."""
-    from whyrun.graph.tables import InputAt, sources_of
-
-    positions = {0, len(table) - 1} if len(table) else set()
-    return {
-        source.id.partition("[")[0]
-        for _, column in table.operand_columns()
-        for position in positions
-        for source in sources_of(column.at(position))
-        if isinstance(source, InputAt)
-    }
+    body: dict[str, Any] = {"changed": any(one == id_ or one.startswith(f"{id_}[") for one in changed)}
+    if value.path is not None:
+        body["path"] = value.path
+    elif not value.type.is_path and len(str(value.value)) <= LONGEST_VALUE:
+        body["value"] = value.value
+    return body
 
 
 # --- instances -------------------------------------------------------------------------------------------------------
@@ -262,7 +214,7 @@ def cells_view(state: CurrentState, params: Params) -> dict[str, Any]:
     axes = [{"loop": loop, "size": len({row[i] for row in table.rows})} for i, loop in enumerate(table.decl.loops)]
     counted = len(axes) == 1 and all(text == f"[{p}]" for p, text in enumerate(table.texts))
     return {
-        "command": state.command("explain", "--job", f"Job:{table.name}" + "[*]" * len(axes)),
+        "command": state.command("explain", "--job", instance_pattern(table)),
         "job": table.name,
         "count": len(table),
         "texts": None if counted else list(table.texts),
@@ -287,7 +239,7 @@ def _table(state: CurrentState, name: str) -> JobTable:
 def instances_view(state: CurrentState, params: Params) -> dict[str, Any]:
     """A page of instances, of one job or of all, chosen by state, outcome, first reason and text."""
     job = params.maybe("job")
-    words = ["explain", *(["--job", f"Job:{job}" + "[*]" * len(_table(state, job).decl.loops)] if job else [])]
+    words = ["explain", *(["--job", instance_pattern(_table(state, job))] if job else [])]
     nodes = list(_chosen(state, params))
     page = params.number("page", 0)
     return {

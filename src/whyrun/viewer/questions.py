@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from whyrun.viewer.contents import NamedContents, content, known_content
+from whyrun.viewer.contents import NamedContents, content, known_content, preview_of
 from whyrun.viewer.current import OUTCOME_OF, STATE_OF, CurrentState, State, reopened
 from whyrun.viewer.params import Params
 from whyrun.viewer.runs import state_letters
 
 if TYPE_CHECKING:
-    from whyrun.api import Planned
+    from whyrun.facts.plans import Planned
     from whyrun.log.runs import RunRef
     from whyrun.project import Project
 
 JOBS = 2000  # of an assumed plan
 REMEMBERED = 16  # answers to what-if questions
 CONTENTS = 500  # artifacts of a comparison
+COMPARED_CONTENTS = 100  # of which the stored bytes are compared
 COMPARED_RUNS = 50
 VALUES = 30  # columns of results
 HITS = 50
@@ -57,16 +58,17 @@ class WhatIf:
 
 
 def _what_if(state: CurrentState, params: Params) -> dict[str, Any]:
-    from whyrun.api import plan_options, planned
+    from whyrun.facts.plans import planned
     from whyrun.planning.answers.explain import explain_json
     from whyrun.planning.answers.listing import Listing
+    from whyrun.planning.plan import PlanOptions
 
     assume, force, targets = (params.many(name) for name in ("assume", "force", "target"))
     up = params.number("up", 0) or None
     project = reopened(state.project)  # a state of its own: other views go on meanwhile
     for text in assume:
         _refuse_path(project, text)
-    found = planned(project, plan_options(up, targets, force), assume=assume, tell=lambda note: None)
+    found = planned(project, PlanOptions(up, targets, force), assume=assume, tell=lambda note: None)
     more = max(0, len(found.plan.jobs) - JOBS)
     answer = explain_json(found.plan, Listing(limit=JOBS) if more else None)
     if found.assumptions:
@@ -120,19 +122,26 @@ def _refuse_path(project: Project, text: str) -> None:
 def diff_view(state: CurrentState, params: Params) -> dict[str, Any]:
     """`diff --json` of two runs, with the durations of their steps and the contents that differ."""
     from whyrun.evidence.queries.run_list import summarize_run
-    from whyrun.facts.history import difference
+    from whyrun.facts.history import content_differences, difference
 
     names = [params.one("old"), params.one("new")]
     runs = [state.project.state.run(name) for name in names]
     diff = difference(state.project, *names)
+    answer, words = diff.to_json(), ["diff", *names]
+    if len(diff.artifacts) <= COMPARED_CONTENTS:
+        compared = content_differences(state.project, diff)
+        answer, words = (
+            {**answer, "contents": {id_: one.to_json() for id_, one in compared.items()}},
+            [*words, "--content"],
+        )
     durations = [_durations(run) for run in runs]
     both = [
         {"id": id_, "old": durations[0].get(id_), "new": durations[1].get(id_)}
         for id_ in sorted(durations[0].keys() | durations[1].keys())
     ]
     return {
-        "command": state.command("diff", *names),
-        "answer": diff.to_json(),
+        "command": state.command(*words),
+        "answer": answer,
         "runs": [summarize_run(run, False).to_json() for run in runs],
         "durations": both[:JOBS],
         "contents": [
@@ -162,7 +171,6 @@ def content_view(state: CurrentState, params: Params, named: NamedContents) -> d
     """Two stored versions of one artifact, compared as `whyrun compare` does."""
     from whyrun.artifacts.compare.files import compare_files
     from whyrun.artifacts.compare.result import CompareSettings
-    from whyrun.viewer.previews import preview_of
     from whyrun.viewer.why import diff_of
 
     sides = [known_content(state, params.one(name), named) for name in ("old", "new")]
@@ -174,6 +182,37 @@ def content_view(state: CurrentState, params: Params, named: NamedContents) -> d
         body |= compare_files(old, new, sides[1].type, sides[1].suffix, CompareSettings()).to_json()
         body |= diff_of(state, body["old"], body["new"])
     return body
+
+
+# --- where results come from -----------------------------------------------------------------------------------------
+
+
+def lineage_view(state: CurrentState, params: Params) -> dict[str, Any]:
+    """`lineage --json` of an artifact or a job, with what a page needs to show each version."""
+    from whyrun.facts.lineage import lineage
+    from whyrun.viewer.why import type_of
+
+    id_ = params.one("id")
+    facts = lineage(state.project, id_, state.at)
+    contents: dict[str, Any] = {}
+    for hop in facts["hops"][:CONTENTS]:
+        for one in (hop, *hop["reads"]):
+            if one.get("sha256") and one["id"] and "value" not in one and one["sha256"] not in contents:
+                contents[one["sha256"]] = content(state, one["sha256"], *type_of(state, one["id"]))
+    words = ["lineage", id_, *(["--at", state.at] if state.at else [])]
+    answer = {"workflow": state.project.workflow.name, **facts}
+    return {"command": state.command(*words), "id": id_, "answer": answer, "contents": contents}
+
+
+def results_view(state: CurrentState, params: Params) -> dict[str, Any]:
+    """`table --json` of patterns; without one, the patterns that there are."""
+    from whyrun.facts.table import possible_patterns, value_table
+
+    patterns = params.many("pattern")
+    known = possible_patterns(state.graph)
+    table = value_table(state.project, patterns) if patterns else {"patterns": known}
+    answer = {"workflow": state.project.workflow.name, **table}
+    return {"command": state.command("table", *patterns), "patterns": known, "answer": answer}
 
 
 # --- datasets, parameters --------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ import msgspec
 
 from whyrun import __version__
 from whyrun.errors import WhyrunError, error
+from whyrun.facts.kinds import ACTIVE
 from whyrun.viewer.contents import Served, served_blob, served_input
-from whyrun.viewer.kinds import ACTIVE
 from whyrun.viewer.page import APP, asset, content_policy, element, head, tail
 from whyrun.viewer.params import Params
 
@@ -41,6 +41,7 @@ CUT_FROM = 10_000  # instances, from which on hashes are cut
 RUNS = 50
 PAIRS = 10  # comparisons of consecutive runs
 ARTIFACTS = 2000
+PATTERNS = 20
 INPUTS = 100  # whose readers are listed
 PRINTED = ("stdout", "stderr")
 _LONG_HASH = re.compile(rb'"((?:sha256:|blob/)?[0-9a-f]{16})[0-9a-f]{48}"')
@@ -98,6 +99,7 @@ class _Writer:
         self._artifacts()
         for table in self.state.graph.tables:
             self._whys(table)
+        self._results()
         for id_ in list(self.state.found.snapshot.input_state)[:INPUTS] if self.state.graph.size <= FULL else ():
             self._other("why", id=id_)
 
@@ -182,6 +184,15 @@ class _Writer:
             self.left_out.append(f"{total - len(rows)} artifacts: the report lists {len(rows)}")
         for row in rows if graph.size <= FULL else rows[: FULL // 10]:
             self._other("artifact", id=row["id"])
+            if row["state"] == "available":
+                self._other("lineage", id=row["id"])
+
+    def _results(self) -> None:
+        patterns = self._first("results")["patterns"] if self.state.at is None else []
+        for pattern in patterns[:PATTERNS]:
+            self._other("results", pattern=pattern)
+        if len(patterns) > PATTERNS:
+            self.left_out.append(f"{len(patterns) - PATTERNS} tables of results: the report has {PATTERNS}")
 
     def _whys(self, table: JobTable) -> None:
         """Why each instance is or is not in the plan, in parts of a thousand."""

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whyrun.facts.previews import read_text
 from whyrun.viewer.current import CurrentState, State
 from whyrun.viewer.params import Params
-from whyrun.viewer.previews import read_text
 from whyrun.viewer.why import failures_in
 
 if TYPE_CHECKING:
@@ -380,7 +380,7 @@ def _layers(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _compared_with_now(state: CurrentState, name: str) -> dict[str, Any]:
     """The jobs that the workflow had then and has no more, and those that came since; and the instances as letters."""
-    from whyrun.api import plan_of_run
+    from whyrun.facts.plans import plan_of_run
 
     then = plan_of_run(state.project, name)
     old = [table.name for table in then.snapshot.dependency_graph.tables]

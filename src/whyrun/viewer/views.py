@@ -37,6 +37,8 @@ VIEWS: dict[str, View] = {
     "prints": View(runs.prints_view, ("run", "id", "stream"), without_plan=True),
     "plan": View(runs.plan_view, ("run",), without_plan=True),
     "diff": View(questions.diff_view, ("old", "new")),
+    "lineage": View(questions.lineage_view, ("id",)),
+    "results": View(questions.results_view, ("pattern",)),
     "datasets": View(questions.datasets_view, ("run",), without_plan=True),
     "parameters": View(questions.parameters_view, without_plan=True),
     "search": View(questions.search_view, ("q",)),

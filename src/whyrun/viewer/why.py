@@ -46,7 +46,7 @@ def why_view(state: CurrentState, params: Params) -> dict[str, Any]:
 
 
 def _plan_at(state: CurrentState, at: str | None) -> tuple[Any, PlanView]:
-    from whyrun.api import plan_of_run
+    from whyrun.facts.plans import plan_of_run
     from whyrun.planning.answers.why import PlanView
 
     if at is None or at == state.at:
