@@ -15,7 +15,7 @@ PICTURE = DOCS / "img" / "house.svg"
 
 # Floors from top to bottom. A package may import those on lower floors only.
 FLOORS: list[tuple[str, list[tuple[str, str]]]] = [
-    ("people", [("cli", "one module a command"), ("api", "the same from Python")]),
+    ("people", [("cli", "one module a command"), ("viewer", "the page and the report"), ("api", "from Python")]),
     ("answers", [("results", "in Python"), ("exports", "pictures, other formats"), ("facts", "answers as JSON")]),
     ("PLAN → EVENTS", [("execution", "run · dispatch · recording · backends · worker")]),
     (

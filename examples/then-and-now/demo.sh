@@ -85,4 +85,9 @@ expect r0001 r0002 r0003 r0004 r0005
 show 0 whyrun why 'Job:ThenImage[1]' --at r0004
 expect "RETRY_PREVIOUS_FAILURE"
 
+say "Everything above, to look at: one file that opens in any browser, without a network."
+show 0 whyrun report
+[ -s report.html ] || fail "there is no report.html"
+
 say "The montage: $scratch/then-and-now/out/montage.png"
+say "The report:  $scratch/then-and-now/report.html"

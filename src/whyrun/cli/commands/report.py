@@ -42,7 +42,7 @@ def command(
     import os
 
     from whyrun.cli.commands.view import known_commands
-    from whyrun.cli.output import bytes_text, note_running, print_json, print_note
+    from whyrun.cli.output import note_running, print_json, print_lines, print_note
     from whyrun.errors import error
     from whyrun.viewer.current import load_state
     from whyrun.viewer.report import ReportOptions, make_report, write_report
@@ -63,4 +63,4 @@ def command(
         return
     for line in report.left_out:
         print_note(f"not in the report: {line}")
-    click.echo(f"{output}  ({bytes_text(size)})")
+    print_lines([output])
