@@ -17,6 +17,8 @@ const TABS = [
   ['whatif', 'What if'], ['diff', 'Compare'], ['lineage', 'Lineage'], ['datasets', 'Datasets', 'datasets'],
 ]
 const UNDER = {why: 'graph', plan: 'graph', artifact: 'artifacts', run: 'runs', unknown: ''}
+// Views that need a plan. An invalid workflow has a history, but no plan.
+const PLANNED = new Set(['graph', 'why', 'artifacts', 'artifact', 'results', 'whatif', 'lineage', 'diff', 'plan'])
 const LIVE_ONLY = new Set(['whatif'])
 
 export class App extends LitElement {
@@ -97,9 +99,9 @@ export class App extends LitElement {
     icon(state.value)
     document.title = [title(this.route), state.value?.workflow ?? 'Whyrun'].filter(Boolean).join(' · ')
     return html`${this.header(state.value)}${this.tabs(state.value)}
-      <main id="main" tabindex="-1" class="view-${view} ${graphic(view) ? 'graphic' : 'page'}">
+      <main id="main" tabindex="-1" class="view-${view} ${graphic(view) && (!state.value || state.value.totals) ? 'graphic' : 'page'}">
         ${this.notices(state.value)}
-        ${state.error ? problem(state.error) : state.value ? show(ctx) : waiting()}</main>
+        ${state.error ? problem(state.error) : !state.value ? waiting() : !state.value.totals && PLANNED.has(view) ? withoutPlan(ctx) : show(ctx)}</main>
       ${this.ui.help ? help(() => { this.ui = {...this.ui, help: false} }) : nothing}`
   }
 
@@ -153,6 +155,8 @@ function headline({totals, outcomes, estimate, unfinished}) {
 }
 
 const words = (name, n) => `${count(n)} ${{planned: 'to run', clean: 'up to date', reused: 'reused', failed: 'failed', open: 'not known yet'}[name] ?? name}`
+
+const withoutPlan = (ctx) => html`<p class="verdict">Put the file right, and the plan comes back by itself. What has been run stays here.</p>${views.runs(ctx)}`
 
 const graphic = (view) => ['graph', 'why', 'plan'].includes(view)
 const title = ({view, args}) => (args.length ? args.join(' and ') : TABS.find(([name]) => name === view)?.[1] ?? '')

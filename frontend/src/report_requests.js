@@ -69,6 +69,20 @@ export async function requestFromParts(member) {
     return {...all, page: Number(page), pages: Math.max(Math.ceil(rows.length / ARTIFACTS), 1), total: rows.length, rows: rows.slice(page * ARTIFACTS, (Number(page) + 1) * ARTIFACTS)}
   }
 
+  // The report has a table for each pattern; those that are asked for together become one.
+  async function results(patterns) {
+    const tables = (await Promise.all(patterns.map((pattern) => exact(requestOf('results', {pattern}))))).filter(Boolean)
+    if (!tables.length) return undefined
+    const rows = new Map()
+    tables.forEach(({answer}, t) => answer.rows.forEach((row) => {
+      const key = JSON.stringify(row.index)
+      const whole = rows.get(key) ?? {index: row.index, values: [], states: [], artifacts: [], runs: []}
+      for (const field of ['values', 'states', 'artifacts', 'runs']) whole[field][t] = row[field][0]
+      rows.set(key, whole)
+    }))
+    return {...tables[0], answer: {...tables[0].answer, columns: tables.map(({answer}) => answer.columns[0]), rows: [...rows.values()]}}
+  }
+
   async function search({q = ''}) {
     const words = q.toLowerCase().split(/\s+/).filter(Boolean)
     const hit = (text) => words.every((word) => text.toLowerCase().includes(word))
@@ -98,6 +112,7 @@ export async function requestFromParts(member) {
     if (name === 'why' && !params.at) return why(params.id)
     if (name === 'focus') return (await why(params.id))?.focus
     if (name === 'artifacts') return artifacts(params)
+    if (name === 'results') return results(new URLSearchParams(query).getAll('pattern'))
     if (name === 'instances') return instances(params)
     if (name === 'search') return search(params)
     return undefined

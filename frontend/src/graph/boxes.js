@@ -67,7 +67,7 @@ function measure(box, detailed, widthOf) {
     return {content: 'pictures', images: shown, width: width(shown.length * (THUMB + GAP) - GAP), height: base + THUMB + 8}
   }
   if (box.count > 1 && box.count <= 48 && box.instances.length === box.count) {
-    const columns = Math.min(box.count, 12)
+    const columns = Math.ceil(box.count / Math.ceil(box.count / 12)) // rows of the same length
     return {content: 'cells', columns, width: width(columns * 18), height: base + Math.ceil(box.count / columns) * 18 + 6}
   }
   const line = box.shown?.find((artifact) => artifact.text)

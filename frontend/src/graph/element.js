@@ -184,7 +184,7 @@ export class GraphElement extends LitElement {
   fit({whole = false} = {}) {
     if (!this.placed || !this.clientWidth) return
     const {width, height} = this.placed.result
-    const scale = Math.min(1.5, Math.max(Math.min(this.clientWidth / width, this.clientHeight / height), 0.05))
+    const scale = Math.min(1.3, Math.max(Math.min(this.clientWidth / width, this.clientHeight / height), 0.05))
     this.view = {scale, x: (this.clientWidth - width * scale) / 2, y: (this.clientHeight - height * scale) / 2}
     if (!whole && scale < LEGIBLE) this.begin()
     this.apply()

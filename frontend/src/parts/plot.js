@@ -63,7 +63,7 @@ class Plot extends LitElement {
     this.plot = new uPlot({
       width: this.clientWidth, height: 260, legend: {show: groups.length > 1}, cursor: {drag: {x: false, y: false}},
       scales: {x: {time: false, range: (_, low, high) => (low === high ? [low - 1, high + 1] : [low - (high - low) * 0.02, high + (high - low) * 0.02])}},
-      axes: [{...axis, label: this.x, labelFont: font, labelSize: 20, ...(numeric ? {} : {splits: () => places.map((_, i) => i), values: (_, splits) => splits.map((i) => places[i] ?? '')})}, {...axis, size: 64}],
+      axes: [{...axis, label: this.x, labelFont: font, labelSize: 20, ...(numeric ? places.every(Number.isInteger) ? {incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 5000, 10000]} : {} : {splits: () => places.map((_, i) => i), values: (_, splits) => splits.map((i) => places[i] ?? '')})}, {...axis, size: 64}],
       series: [{label: this.x, value: (_, x) => (numeric ? x : places[x] ?? '')}, ...groups.map(([name], i) => ({
         label: name || this.name, stroke: inks[i % inks.length], width: 1.6, dash: DASHES[Math.floor(i / inks.length) % DASHES.length], points: {show: true, size: 6}, spanGaps: true,
       }))],

@@ -36,7 +36,7 @@ const other = (it) => html`<p class="soft">${bytes(it.size)} of ${it.media_type 
 const cut = (it) => (it.truncated ? html`<p class="soft">This is the beginning; the rest is not shown.</p>` : nothing)
 
 export function dataTable({columns = [], rows = [], total_rows: total}) {
-  return html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="table small"><thead><tr>${columns.map((column) => html`<th class=${numeric(column) ? 'num' : ''}>${column.name}<span class="th-kind">${column.type}</span></th>`)}</tr></thead>
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Table"><table class="table small narrow"><thead><tr>${columns.map((column) => html`<th class=${numeric(column) ? 'num' : ''}>${column.name}<span class="th-kind">${column.type}</span></th>`)}</tr></thead>
     <tbody>${rows.slice(0, ROWS).map((row) => html`<tr>${row.map((cell, at) => html`<td class=${numeric(columns[at] ?? {}) ? 'num' : ''}>${cell === null || cell === undefined ? html`<span class="soft">null</span>` : typeof cell === 'object' ? inline(cell, 80) : String(cell)}</td>`)}</tr>`)}</tbody></table></div>
     <p class="soft">${rows.length < (total ?? rows.length) || rows.length > ROWS ? `the first ${count(Math.min(rows.length, ROWS))} of ` : ''}${plural(total ?? rows.length, 'row')}, ${plural(columns.length, 'column')}</p>`
 }

@@ -51,9 +51,9 @@ function story(ctx) {
     ${causes.some(([code]) => code === RETRY) ? nothing : failures(ctx)}
     ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))}
     ${listed && (planned || deferred) ? following(listed.nodes) : nothing}
-    ${planned || deferred ? nothing : html`<p>Nothing that the ${plural(jobs, 'job')} read has changed since ${jobs === 1 ? 'its' : 'their'} last success${inactive ? html`; ${plural(inactive, 'job')} ${inactive === 1 ? 'is' : 'are'} inactive, because a condition is false` : nothing}.
+    ${planned || deferred ? nothing : html`<p class="verdict">Nothing that the ${plural(jobs, 'job')} read has changed since ${jobs === 1 ? 'its' : 'their'} last success${inactive ? html`; ${plural(inactive, 'job')} ${inactive === 1 ? 'is' : 'are'} inactive, because a condition is false` : nothing}.
       Choose a job to see what it was made from.</p>`}
-    ${changes(ctx)}
+    ${changes(ctx)}${planned || deferred || !listed ? nothing : made(ctx, listed)}
     ${command(ctx.command(planned || deferred ? 'whyrun explain' : 'whyrun status'))}`
 }
 
@@ -124,6 +124,17 @@ function opening(ctx, row, code) {
     return html`<div class="opening"><p class="opening-job">${stateChip(row.state)}${idLink(row.id)}</p>
       ${reasonCard(reasons[at], {change: value.changes?.find((one) => one.reason === at), url: ctx.url, job: row.id, compact: true})}</div>`
   }, {loading: () => html`<p>${idLink(row.id)}</p>`})
+}
+
+// What came out in the end: the outputs of the last jobs.
+function made(ctx, {nodes, edges}) {
+  const read = new Set(edges.filter((edge) => edge.from !== edge.to).map((edge) => edge.from))
+  const list = nodes.filter((node) => !read.has(node.job)).flatMap((node) => (node.shown ?? []).filter((artifact) => artifact.sha256).slice(0, 3)).slice(0, 6)
+  if (!list.length) return nothing
+  return html`<section class="section"><h2><span>What it made</span></h2><ul class="made">${list.map((artifact) => {
+    const src = artifact.kind === 'image' ? ctx.url(artifact.href, artifact.sha256) : null
+    return html`<li>${src ? html`<a href=${link('artifact', artifact.id)}><img src=${src} alt=${artifact.id} decoding="async"></a>` : nothing}<span>${idLink(artifact.id, {kind: false})} <span class="soft">${artifact.type} · ${artifact.run}</span></span></li>`
+  })}</ul></section>`
 }
 
 // Jobs that run only because others do.
