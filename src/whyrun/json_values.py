@@ -5,6 +5,7 @@ The same limits hold for given values, outputs, values that a step remembers, an
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from whyrun.errors import error
@@ -110,3 +111,9 @@ def _is_exact(value: Any) -> bool:
         return False
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     return kind is None or kind in _EXACT_KINDS
+
+
+def value_text(value: Any, most: int = 100) -> str:
+    """A value as JSON on one line, shortened."""
+    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    return text if len(text) <= most else f"{text[:most]}…"

@@ -7,16 +7,9 @@ import gzip
 import json
 import os
 import re
-import stat
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "cli"))
-
-from cli_lab import whyrun
 from viewer_lab import FILES, WORKFLOW, open_state, view
 
 from project_lab import Lab
@@ -59,21 +52,6 @@ def made(lab: Lab, at: str | None = None, **options: Any) -> Opened:
 @pytest.fixture(scope="module")
 def opened(told: Lab) -> Opened:
     return made(told, logs=True)
-
-
-def test_the_command_writes_one_file_that_only_the_user_may_read(told: Lab, tmp_path: Path) -> None:
-    path = tmp_path / "report.html"
-    answer = whyrun(told.root, "report", "-o", str(path), "--json")
-    assert (answer.code, answer.json) == (
-        0, {"path": str(path), "size": path.stat().st_size, "run": None, "left_out": []},
-    )  # fmt: skip
-    assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    assert Opened(path.read_text()).get("state")["workflow"] == "stories"
-    assert whyrun(told.root, "report", "-o", str(path)).code == 0, "a report may be replaced"
-    path.write_text("my notes")
-    refused = whyrun(told.root, "report", "-o", str(path))
-    assert (refused.code, path.read_text()) == (2, "my notes")
-    assert "error[USAGE]" in refused.err
 
 
 def test_it_has_the_answers_of_the_server(opened: Opened, told: Lab) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
-from whyrun.facts.events import value_text as value_text
+from whyrun.json_values import value_text as value_text
 
 if TYPE_CHECKING:
     from pathlib import Path

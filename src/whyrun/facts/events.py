@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-LONGEST_VALUE = 100  # characters of a value on the line
+from whyrun.json_values import value_text
+
 _HEAD = ("seq", "ts", "session", "event", "chain", "step_id", "v")
 # These would make a line too long; `--json` has them.
 _LONG = frozenset({"bindings", "traceback", "previous_chain", "fingerprint", "plan_sha256", "snapshot_sha256"})
@@ -48,9 +48,3 @@ def event_details(fields: dict[str, Any]) -> str:
             value = f"{value[:8]}…"
         details.append(f"{name}={value if isinstance(value, str) and ' ' not in value else value_text(value)}")
     return " ".join(details)
-
-
-def value_text(value: Any, most: int = LONGEST_VALUE) -> str:
-    """A value as JSON on one line, shortened."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
-    return text if len(text) <= most else f"{text[:most]}…"

@@ -1,9 +1,10 @@
-"""`whyrun view`: the real command and its real server."""
+"""`whyrun view` and `whyrun report`: the real commands, and the real server."""
 
 from __future__ import annotations
 
 import json
 import signal
+import stat
 import subprocess
 import sys
 import urllib.error
@@ -60,3 +61,18 @@ def test_a_port_in_use_is_an_error_that_says_what_to_do(told: Lab) -> None:
 def test_a_missing_file_is_an_error_before_anything_listens(told: Lab) -> None:
     answer = whyrun(told.root, "view", "no.yaml", "--no-open", "--port", "0", "--json")
     assert (answer.code, answer.json["diagnostics"][0]["code"]) == (2, "FILE_MISSING")
+
+
+def test_the_command_writes_one_file_that_only_the_user_may_read(told: Lab, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    answer = whyrun(told.root, "report", "-o", str(path), "--json")
+    assert (answer.code, answer.json) == (
+        0, {"path": str(path), "size": path.stat().st_size, "run": None, "left_out": []},
+    )  # fmt: skip
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert path.read_text().startswith("<!doctype html>")
+    assert whyrun(told.root, "report", "-o", str(path)).code == 0, "a report may be replaced"
+    path.write_text("my notes")
+    refused = whyrun(told.root, "report", "-o", str(path))
+    assert (refused.code, path.read_text()) == (2, "my notes")
+    assert "error[USAGE]" in refused.err
