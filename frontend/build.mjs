@@ -30,6 +30,16 @@ const styles = {
   },
 }
 
+// Indentation inside templates is not sent to the browser; the line breaks stay, so code and text mean the same.
+const indentation = {
+  name: 'indentation',
+  setup(builder) {
+    builder.onLoad({filter: /src\/.*\.js$/}, async ({path}) => ({
+      contents: (await readFile(path, 'utf8')).replaceAll(/\n[ \t]+/g, '\n'), loader: 'js',
+    }))
+  },
+}
+
 // The layout of the graph runs in a worker that starts from a blob, because a report has no other files.
 const workers = {
   name: 'workers',
@@ -47,7 +57,7 @@ function inlineable(code) {
 }
 
 const files = {
-  'app.js': inlineable(await script('src/main.js', [styles, workers])),
+  'app.js': inlineable(await script('src/main.js', [styles, workers, indentation])),
   'live.js': await script('src/live.shared.js'),
 }
 await mkdir(target, {recursive: true})

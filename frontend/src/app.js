@@ -89,6 +89,7 @@ export class App extends LitElement {
   render() {
     const state = this.read('state')
     const {view} = this.route
+    if (graphic(view)) this.read('graph') // with the first request, not after its answer
     const ctx = {
       app: this, route: this.route, params: this.route.params, state: state.value, live: this.source.live, ui: this.ui,
       read: (name, params) => this.read(name, params),

@@ -25,7 +25,7 @@ export function resultsView(ctx) {
 function grouped(patterns) {
   const groups = new Map()
   for (const pattern of patterns) {
-    const name = pattern.slice(0, pattern.lastIndexOf('[*]') + 3)
+    const name = /^Artifact:[^.]+\.[^.[]+(\[\*\])*/.exec(pattern)?.[0] ?? pattern
     if (!groups.has(name)) groups.set(name, [])
     groups.get(name).push(pattern)
   }
@@ -45,7 +45,7 @@ function results(ctx, value, name) {
         aria-pressed=${c === y ? 'true' : 'false'} @click=${() => setParams({y: column})}>${column}</button>` : nothing))}</div>` : nothing}
       <wr-plot .rows=${points(all, y)} .columns=${loops} .x=${ctx.params.x ?? loops.at(-1)} .name=${columns[y]} @axis=${(event) => setParams({x: event.detail})}></wr-plot>` : nothing}
     <p class="table-head soft"><span>${plural(rows.length, 'row')} of ${name}</span>${copy(() => csv(loops, columns, rows), 'Copy as CSV')}</p>
-    <div class="scroll" tabindex="0" role="region" aria-label="Results"><table class="table narrow"><thead><tr>${loops.map((loop, at) => head(loop, `i${at}`, rows.every((row) => typeof row.index[at] === 'number')))}${columns.map((column, c) => head(column, `v${c}`, numeric[c]))}<th>Run</th></tr></thead>
+    <div class="scroll" tabindex="0" role="region" aria-label="Results"><table class="table narrow"><thead><tr>${loops.map((loop, at) => head(loop, `i${at}`, rows.every((row) => typeof row.index[at] === 'number')))}${columns.map((column, c) => head(column.startsWith(`${name}.`) ? column.slice(name.length + 1) : column, `v${c}`, numeric[c]))}<th>Run</th></tr></thead>
       <tbody>${rows.slice(0, ROWS).map((row) => html`<tr data-id=${row.artifacts[0]}>${row.index.map((one) => html`<td class=${typeof one === 'number' ? 'num' : ''}>${String(one)}</td>`)}
         ${row.values.map((one, c) => html`<td class=${numeric[c] ? 'num' : ''} data-id=${row.artifacts[c]} data-state=${row.states[c]}><a class="id" href=${linkTo(row.artifacts[c])} title=${row.artifacts[c]}>${row.states[c] === 'available' ? shown(one) : html`<span class="soft">${stateOf(row.states[c]).word}</span>`}</a></td>`)}
         <td>${[...new Set(row.runs.filter(Boolean))].map((run, at) => html`${at ? ', ' : ''}<a href=${link('run', run)}>${run}</a>`)}</td></tr>`)}</tbody></table></div>

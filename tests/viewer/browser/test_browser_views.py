@@ -128,6 +128,26 @@ def test_view_10_the_command_of_a_view_can_be_run(shown: Viewer, served: Served)
         assert served.lab.whyrun(*shlex.split(command)[1:]).code == 0, command
 
 
+def test_view_8_the_hops_of_a_lineage_are_those_of_the_command(shown: Viewer, served: Served) -> None:
+    told = served.lab.whyrun("lineage", "Artifact:ThenImage.Image[2]", "--json").json
+    shown.go("lineage", "Artifact:ThenImage.Image[2]")
+    hops = shown.page.locator(".hop").evaluate_all("all => all.map(e => [e.dataset.id, e.dataset.sha256 ?? null])")
+    assert [tuple(hop) for hop in hops] == [(hop["id"], hop.get("sha256")) for hop in told["hops"]]
+
+
+def test_results_are_the_table_of_the_command(shown: Viewer, served: Served) -> None:
+    patterns = served.lab.whyrun("table", "--json").json["patterns"]
+    told = served.lab.whyrun("table", *patterns, "--json").json
+    shown.go("results")
+    cells = shown.page.locator("#main td[data-id^='Artifact:']")
+    shown_values = cells.evaluate_all("all => all.map(e => [e.dataset.id, e.innerText.trim()])")
+    assert [tuple(cell) for cell in shown_values] == [
+        (id_, json.dumps(value))
+        for row in told["rows"]
+        for id_, value in zip(row["artifacts"], row["values"], strict=True)
+    ]
+
+
 def test_keys_search_and_jump(shown: Viewer) -> None:
     shown.page.keyboard.press("/")
     shown.page.keyboard.type("montage")
