@@ -99,7 +99,7 @@ def test_the_sdist_holds_source_tests_and_docs(built: Built) -> None:
         "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "pyproject.toml",
         ".gitignore",
     }  # fmt: skip
-    assert {name.partition("/")[0] for name in names} == {"bench", "docs", "examples", "src", "tests", *files}
+    assert {name.partition("/")[0] for name in names} == {"bench", "docs", "examples", "frontend", "src", "tests", *files}
     assert {"src/whyrun/py.typed", "tests/conftest.py", "docs/cli.md"} <= names
 
 
