@@ -10,12 +10,22 @@ const target = process.argv[2] ?? join(here, '../src/whyrun/viewer/assets')
 const LIMIT = 300_000 // bytes of all assets together
 
 const common = {
-  absWorkingDir: here, bundle: true, minify: true, write: false, format: 'iife', target: 'es2022',
-  charset: 'utf8', legalComments: 'none', logLevel: 'warning', define: {'process.env.NODE_ENV': '"production"'},
+  absWorkingDir: here,
+  bundle: true,
+  minify: true,
+  write: false,
+  format: 'iife',
+  target: 'es2022',
+  charset: 'utf8',
+  legalComments: 'none',
+  logLevel: 'warning',
+  define: {'process.env.NODE_ENV': '"production"'},
 }
 
 async function script(entry, plugins = []) {
-  const {outputFiles: [file]} = await build({...common, entryPoints: [entry], plugins})
+  const {
+    outputFiles: [file],
+  } = await build({...common, entryPoints: [entry], plugins})
   return file.text
 }
 
@@ -35,7 +45,8 @@ const indentation = {
   name: 'indentation',
   setup(builder) {
     builder.onLoad({filter: /src\/.*\.js$/}, async ({path}) => ({
-      contents: (await readFile(path, 'utf8')).replaceAll(/\n[ \t]+/g, '\n'), loader: 'js',
+      contents: (await readFile(path, 'utf8')).replaceAll(/\n[ \t]+/g, '\n'),
+      loader: 'js',
     }))
   },
 }
@@ -44,8 +55,14 @@ const indentation = {
 const workers = {
   name: 'workers',
   setup(builder) {
-    builder.onResolve({filter: /\.worker\.js$/}, ({path, resolveDir}) => ({path: join(resolveDir, path), namespace: 'worker'}))
-    builder.onLoad({filter: /.*/, namespace: 'worker'}, async ({path}) => ({contents: await script(path), loader: 'text'}))
+    builder.onResolve({filter: /\.worker\.js$/}, ({path, resolveDir}) => ({
+      path: join(resolveDir, path),
+      namespace: 'worker',
+    }))
+    builder.onLoad({filter: /.*/, namespace: 'worker'}, async ({path}) => ({
+      contents: await script(path),
+      loader: 'text',
+    }))
   },
 }
 

@@ -13,8 +13,14 @@ import {views} from './views/index.js'
 import {pressed} from './keys.js'
 
 const TABS = [
-  ['graph', 'Graph', 'jobs'], ['artifacts', 'Artifacts', 'artifacts'], ['results', 'Results'], ['runs', 'Runs', 'runs'],
-  ['whatif', 'What if'], ['diff', 'Compare'], ['lineage', 'Lineage'], ['datasets', 'Datasets', 'datasets'],
+  ['graph', 'Graph', 'jobs'],
+  ['artifacts', 'Artifacts', 'artifacts'],
+  ['results', 'Results'],
+  ['runs', 'Runs', 'runs'],
+  ['whatif', 'What if'],
+  ['diff', 'Compare'],
+  ['lineage', 'Lineage'],
+  ['datasets', 'Datasets', 'datasets'],
 ]
 const UNDER = {why: 'graph', plan: 'graph', artifact: 'artifacts', run: 'runs', unknown: ''}
 // Views that need a plan. An invalid workflow has a history, but no plan.
@@ -24,7 +30,9 @@ const LIVE_ONLY = new Set(['whatif'])
 export class App extends LitElement {
   static properties = {route: {state: true}, ui: {state: true}, tick: {state: true}}
 
-  createRenderRoot() { return this }
+  createRenderRoot() {
+    return this
+  }
 
   constructor() {
     super()
@@ -44,7 +52,9 @@ export class App extends LitElement {
     addEventListener('hashchange', () => this.moved())
     addEventListener('keydown', (event) => pressed(event, this))
     if (this.config.live) listen(this.config.live, this.data, (message) => this.heard(message))
-    setInterval(() => { this.tick = Date.now() }, 30_000)
+    setInterval(() => {
+      this.tick = Date.now()
+    }, 30_000)
   }
 
   moved() {
@@ -61,7 +71,8 @@ export class App extends LitElement {
   }
 
   heard(message) {
-    if (message.type === 'lost' || message.type === 'open') this.ui = {...this.ui, lost: message.type === 'lost', connected: message.type === 'open'}
+    if (message.type === 'lost' || message.type === 'open')
+      this.ui = {...this.ui, lost: message.type === 'lost', connected: message.type === 'open'}
     if (message.type === 'log') this.ui = {...this.ui, lines: [...this.ui.lines.slice(-499), message]}
     if (message.type === 'reset') this.ui = {...this.ui, lines: []}
   }
@@ -71,10 +82,16 @@ export class App extends LitElement {
     do {
       await new Promise((resolve) => requestAnimationFrame(resolve))
       await this.updateComplete
-    } while (this.data.pending || this.querySelector('.laying-out') || [...this.querySelectorAll('img')].some((image) => !image.complete && image.loading !== 'lazy'))
+    } while (
+      this.data.pending ||
+      this.querySelector('.laying-out') ||
+      [...this.querySelectorAll('img')].some((image) => !image.complete && image.loading !== 'lazy')
+    )
   }
 
-  read(name, params) { return this.data.read(name, params) }
+  read(name, params) {
+    return this.data.read(name, params)
+  }
 
   setTheme() {
     const dark = matchMedia('(prefers-color-scheme: dark)').matches
@@ -91,7 +108,12 @@ export class App extends LitElement {
     const {view} = this.route
     if (graphic(view)) this.read('graph') // with the first request, not after its answer
     const ctx = {
-      app: this, route: this.route, params: this.route.params, state: state.value, live: this.source.live, ui: this.ui,
+      app: this,
+      route: this.route,
+      params: this.route.params,
+      state: state.value,
+      live: this.source.live,
+      ui: this.ui,
       read: (name, params) => this.read(name, params),
       url: (href, sha256) => this.source.url(href, sha256),
       command: (words) => known(words, state.value),
@@ -100,67 +122,169 @@ export class App extends LitElement {
     icon(state.value)
     document.title = [title(this.route), state.value?.workflow ?? 'Whyrun'].filter(Boolean).join(' · ')
     return html`${this.header(state.value)}${this.tabs(state.value)}
-      <main id="main" tabindex="-1" class="view-${view} ${graphic(view) && (!state.value || state.value.totals) ? 'graphic' : 'page'}">
+      <main
+        id="main"
+        tabindex="-1"
+        class="view-${view} ${graphic(view) && (!state.value || state.value.totals) ? 'graphic' : 'page'}"
+      >
         ${this.notices(state.value)}
-        ${state.error ? problem(state.error) : !state.value ? waiting() : !state.value.totals && PLANNED.has(view) ? withoutPlan(ctx) : show(ctx)}</main>
-      ${this.ui.help ? help(() => { this.ui = {...this.ui, help: false} }) : nothing}`
+        ${state.error ? problem(state.error) : !state.value ? waiting() : !state.value.totals && PLANNED.has(view) ? withoutPlan(ctx) : show(ctx)}
+      </main>
+      ${
+        this.ui.help
+          ? help(() => {
+              this.ui = {...this.ui, help: false}
+            })
+          : nothing
+      }`
   }
 
   header(state) {
-    return html`<header class="top"><a class="skip" href=${location.hash || '#/graph'} @click=${(event) => { event.preventDefault(); this.querySelector('#main').focus() }}>To the content</a>
-      <a class="brand" href="#/graph"><b>${state?.title ?? state?.workflow ?? 'Whyrun'}</b>${state?.at ? html`<span class="soft">as of ${state.at}</span>` : nothing}</a>
+    return html`<header class="top">
+      <a
+        class="skip"
+        href=${location.hash || '#/graph'}
+        @click=${(event) => {
+          event.preventDefault()
+          this.querySelector('#main').focus()
+        }}
+        >To the content</a
+      >
+      <a class="brand" href="#/graph"
+        ><b>${state?.title ?? state?.workflow ?? 'Whyrun'}</b
+        >${state?.at ? html`<span class="soft">as of ${state.at}</span>` : nothing}</a
+      >
       <div class="headline" data-headline>${state ? headline(state) : nothing}</div>
       ${search(this)}
-      <button type="button" class="plain" @click=${() => this.setTheme()} aria-label="Light or dark" title="Light or dark (t)">${icons.theme}</button>
-      <button type="button" class="plain" @click=${() => { this.ui = {...this.ui, help: true} }} aria-label="Keys" title="Keys (?)">${icons.help}</button>
+      <button
+        type="button"
+        class="plain"
+        @click=${() => this.setTheme()}
+        aria-label="Light or dark"
+        title="Light or dark (t)"
+      >
+        ${icons.theme}
+      </button>
+      <button
+        type="button"
+        class="plain"
+        @click=${() => {
+          this.ui = {...this.ui, help: true}
+        }}
+        aria-label="Keys"
+        title="Keys (?)"
+      >
+        ${icons.help}
+      </button>
     </header>`
   }
 
   tabs(state) {
     const here = UNDER[this.route.view] ?? this.route.view
-    return html`<nav class="tabs" aria-label="Views">${TABS.filter(([view]) => (this.source.live || !LIVE_ONLY.has(view)) && (view !== 'datasets' || state?.counts?.datasets || here === 'datasets'))
-      .map(([view, name, counted]) => html`<a href=${link(view)} aria-current=${here === view ? 'page' : nothing}>${name}${counted && state?.counts?.[counted]
-        ? html`<span class="number" title=${count(state.counts[counted])}>${compact(state.counts[counted])}</span>` : nothing}</a>`)}
-      ${state?.others?.length ? html`<details class="others"><summary>${count(state.others.length)} other ${state.others.length === 1 ? 'workflow' : 'workflows'}</summary>
-        ${state.others.map((other) => html`<p><b>${other.workflow}</b><code>${other.command}</code></p>`)}</details>` : nothing}</nav>`
+    return html`<nav class="tabs" aria-label="Views">
+      ${TABS.filter(
+        ([view]) =>
+          (this.source.live || !LIVE_ONLY.has(view)) &&
+          (view !== 'datasets' || state?.counts?.datasets || here === 'datasets'),
+      ).map(
+        ([view, name, counted]) =>
+          html`<a href=${link(view)} aria-current=${here === view ? 'page' : nothing}
+            >${name}${
+              counted && state?.counts?.[counted]
+                ? html`<span class="number" title=${count(state.counts[counted])}
+                    >${compact(state.counts[counted])}</span
+                  >`
+                : nothing
+            }</a
+          >`,
+      )}
+      ${
+        state?.others?.length
+          ? html`<details class="others">
+              <summary>
+                ${count(state.others.length)} other ${state.others.length === 1 ? 'workflow' : 'workflows'}
+              </summary>
+              ${state.others.map((other) => html`<p><b>${other.workflow}</b><code>${other.command}</code></p>`)}
+            </details>`
+          : nothing
+      }
+    </nav>`
   }
 
   notices(state) {
     const left = this.source.leftOut()
-    return html`${left.length ? html`<details class="notice"><summary>Not everything fits in this file.</summary>${left.map((line) => html`<p>${line}</p>`)}</details>` : nothing}
-      ${this.ui.lost ? html`<p class="notice" role="status">The server does not answer. What you see is the last state.</p>` : nothing}
-      ${state?.problems?.length ? html`<div class="notice bad" role="alert"><b>The workflow file is not valid, so there is no plan.</b>
-        ${state.problems.slice(0, 8).map((one) => html`<p data-code=${one.code}><code>${one.code}</code> ${one.message}
-          ${one.place || one.file ? html`<span class="soft">${one.place ?? `${one.file}${one.line ? `:${one.line}` : ''}`}</span>` : nothing}${one.hint ? html`<br><span class="soft">${one.hint}</span>` : nothing}</p>`)}
-        ${state.problems.length > 8 ? html`<p>… and ${state.problems.length - 8} more</p>` : nothing}</div>` : nothing}`
+    return html`${
+      left.length
+        ? html`<details class="notice">
+            <summary>Not everything fits in this file.</summary>
+            ${left.map((line) => html`<p>${line}</p>`)}
+          </details>`
+        : nothing
+    }
+    ${this.ui.lost ? html`<p class="notice" role="status">The server does not answer. What you see is the last state.</p>` : nothing}
+    ${
+      state?.problems?.length
+        ? html`<div class="notice bad" role="alert">
+            <b>The workflow file is not valid, so there is no plan.</b> ${state.problems
+              .slice(0, 8)
+              .map(
+                (one) =>
+                  html`<p data-code=${one.code}>
+                    <code>${one.code}</code> ${one.message}
+                    ${one.place || one.file ? html`<span class="soft">${one.place ?? `${one.file}${one.line ? `:${one.line}` : ''}`}</span>` : nothing}${one.hint ? html`<br /><span class="soft">${one.hint}</span>` : nothing}
+                  </p>`,
+              )}
+            ${state.problems.length > 8 ? html`<p>… and ${state.problems.length - 8} more</p>` : nothing}
+          </div>`
+        : nothing
+    }`
   }
 }
 
 // The tab says it, too: a red square, an orange diamond or a green disc.
 function icon(state) {
   const {outcomes, totals} = state ?? {}
-  const [shape, colour] = outcomes?.failed ? ['failed', '#d6453b'] : totals?.planned ? ['planned', '#e0873a'] : totals ? ['clean', '#3f9d66'] : ['never', '#8a9099']
+  const [shape, colour] = outcomes?.failed
+    ? ['failed', '#d6453b']
+    : totals?.planned
+      ? ['planned', '#e0873a']
+      : totals
+        ? ['clean', '#3f9d66']
+        : ['never', '#8a9099']
   const href = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12"><path fill="${colour}" fill-rule="evenodd" d="${shapePath(shape)}"/></svg>`)}`
-  const link = document.querySelector('link[rel=icon]') ?? document.head.appendChild(Object.assign(document.createElement('link'), {rel: 'icon'}))
+  const link =
+    document.querySelector('link[rel=icon]') ??
+    document.head.appendChild(Object.assign(document.createElement('link'), {rel: 'icon'}))
   if (link.href !== href) link.href = href
 }
 
 // "2 will run · 1 inactive · 5 up to date · about 0.1 s"
 function headline({totals, outcomes, estimate, unfinished}) {
   if (!totals) return nothing
-  const chips = [['running', outcomes?.running ?? 0], ['failed', outcomes?.failed ?? 0], ['planned', totals.planned - (totals.reused ?? 0)], ['reused', totals.reused], ['deferred', totals.deferred],
-    ['open', totals.open ?? 0], ['inactive', totals.inactive], ['clean', totals.clean]].filter(([, n]) => n > 0)
+  const chips = [
+    ['running', outcomes?.running ?? 0],
+    ['failed', outcomes?.failed ?? 0],
+    ['planned', totals.planned - (totals.reused ?? 0)],
+    ['reused', totals.reused],
+    ['deferred', totals.deferred],
+    ['open', totals.open ?? 0],
+    ['inactive', totals.inactive],
+    ['clean', totals.clean],
+  ].filter(([, n]) => n > 0)
   return html`${unfinished ? html`<a class="chip tone-live" href=${link('run', unfinished.run)}>${unfinished.run} ${unfinished.state}</a>` : nothing}
-    ${chips.map(([name, n]) => html`<a class="chip-link" href=${link('graph', {list: name})} data-total=${name} data-count=${n}>${stateChip(name, {words: words(name, n)})}</a>`)}
-    ${totals.planned ? html`<span class="soft about">${estimate === null || estimate === undefined ? 'time not known yet' : `about ${duration(estimate)}`}</span>` : nothing}`
+  ${chips.map(([name, n]) => html`<a class="chip-link" href=${link('graph', {list: name})} data-total=${name} data-count=${n}>${stateChip(name, {words: words(name, n)})}</a>`)}
+  ${totals.planned ? html`<span class="soft about">${estimate === null || estimate === undefined ? 'time not known yet' : `about ${duration(estimate)}`}</span>` : nothing}`
 }
 
-const words = (name, n) => `${count(n)} ${{planned: 'to run', clean: 'up to date', reused: 'reused', failed: 'failed', open: 'not known yet'}[name] ?? name}`
+const words = (name, n) =>
+  `${count(n)} ${{planned: 'to run', clean: 'up to date', reused: 'reused', failed: 'failed', open: 'not known yet'}[name] ?? name}`
 
-const withoutPlan = (ctx) => html`<p class="verdict">Put the file right, and the plan comes back by itself. What has been run stays here.</p>${views.runs(ctx)}`
+const withoutPlan = (ctx) =>
+  html`<p class="verdict">Put the file right, and the plan comes back by itself. What has been run stays here.</p>
+    ${views.runs(ctx)}`
 
 const graphic = (view) => ['graph', 'why', 'plan'].includes(view)
-const title = ({view, args}) => (args.length ? args.join(' and ') : TABS.find(([name]) => name === view)?.[1] ?? '')
+const title = ({view, args}) => (args.length ? args.join(' and ') : (TABS.find(([name]) => name === view)?.[1] ?? ''))
 
 // A command that this whyrun does not have is not shown.
 function known(words, state) {
@@ -171,9 +295,16 @@ function known(words, state) {
 }
 
 function remembered(key) {
-  try { return localStorage.getItem(`whyrun-${key}`) } catch { return null }
+  try {
+    return localStorage.getItem(`whyrun-${key}`)
+  } catch {
+    return null
+  }
 }
 function remember(key, value) {
-  try { localStorage.setItem(`whyrun-${key}`, value) } catch { /* a page without storage forgets it */ }
+  try {
+    localStorage.setItem(`whyrun-${key}`, value)
+  } catch {
+    /* a page without storage forgets it */
+  }
 }
-

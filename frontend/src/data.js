@@ -14,7 +14,7 @@ export class Data extends EventTarget {
   read(name, params = {}) {
     const request = requestOf(name, params)
     let entry = this.#entries.get(request)
-    if (!entry) this.#entries.set(request, entry = {value: undefined, error: undefined, stale: true, asked: false})
+    if (!entry) this.#entries.set(request, (entry = {value: undefined, error: undefined, stale: true, asked: false}))
     if (entry.stale && !entry.asked) this.#ask(request, entry)
     return entry
   }
@@ -46,7 +46,8 @@ export class Data extends EventTarget {
 
 // The text of a request: parameters in alphabetic order. A list repeats its name.
 export function requestOf(name, params = {}) {
-  const pairs = Object.entries(params).filter(([, value]) => value !== undefined && value !== null && value !== '')
+  const pairs = Object.entries(params)
+    .filter(([, value]) => value !== undefined && value !== null && value !== '')
     .flatMap(([key, value]) => (Array.isArray(value) ? value.map((one) => [key, one]) : [[key, value]]))
   const query = new URLSearchParams(pairs.sort(([a], [b]) => (a < b ? -1 : a > b ? 1 : 0))).toString()
   return query ? `${name}?${query}` : name

@@ -13,14 +13,24 @@ export function duration(seconds) {
   if (seconds < 10) return `${seconds.toFixed(seconds < 1 ? 2 : 1)} s`
   if (seconds < 60) return `${Math.round(seconds)} s`
   const m = Math.round(seconds / 60)
-  if (seconds < 3600) { const s = Math.round(seconds % 60); return s && s < 60 && seconds < 600 ? `${Math.floor(seconds / 60)} min ${s} s` : `${m} min` }
-  if (seconds < 86400) { const h = Math.floor(m / 60); return m % 60 ? `${h} h ${m % 60} min` : `${h} h` }
+  if (seconds < 3600) {
+    const s = Math.round(seconds % 60)
+    return s && s < 60 && seconds < 600 ? `${Math.floor(seconds / 60)} min ${s} s` : `${m} min`
+  }
+  if (seconds < 86400) {
+    const h = Math.floor(m / 60)
+    return m % 60 ? `${h} h ${m % 60} min` : `${h} h`
+  }
   return `${(seconds / 86400).toFixed(1)} days`
 }
 
 export function bytes(n) {
   if (n === null || n === undefined) return '–'
-  for (const [unit, size] of [['GB', 1e9], ['MB', 1e6], ['KB', 1e3]]) {
+  for (const [unit, size] of [
+    ['GB', 1e9],
+    ['MB', 1e6],
+    ['KB', 1e3],
+  ]) {
     if (n >= size) return `${(n / size).toFixed(n / size < 10 ? 1 : 0)} ${unit}`
   }
   return `${n} B`
@@ -52,7 +62,9 @@ export function idParts(id) {
   const kind = colon > 0 ? id.slice(0, colon) : ''
   const rest = id.slice(colon + 1)
   const open = rest.indexOf('[')
-  return kind === 'Job' && open > 0 ? {kind, name: rest.slice(0, open), index: rest.slice(open)} : {kind, name: rest, index: ''}
+  return kind === 'Job' && open > 0
+    ? {kind, name: rest.slice(0, open), index: rest.slice(open)}
+    : {kind, name: rest, index: ''}
 }
 export const bare = (id) => id.replace(/^(Job|Artifact|Input):/, '')
 

@@ -7,7 +7,10 @@ export function listen(url, data, onEvent) {
     port = new SharedWorker(url, {name: 'whyrun'}).port
     port.onmessage = ({data: message}) => {
       if (message.type === 'state') {
-        if (message.data.version !== version) { version = message.data.version; data.invalidate() }
+        if (message.data.version !== version) {
+          version = message.data.version
+          data.invalidate()
+        }
       } else if (message.type === 'reset') data.invalidate()
       onEvent(message)
     }
@@ -16,5 +19,10 @@ export function listen(url, data, onEvent) {
   start()
   setInterval(() => port.postMessage('here'), 30_000)
   addEventListener('pagehide', () => port.postMessage('bye'))
-  addEventListener('pageshow', (event) => { if (event.persisted) { start(); data.invalidate() } })
+  addEventListener('pageshow', (event) => {
+    if (event.persisted) {
+      start()
+      data.invalidate()
+    }
+  })
 }

@@ -15,22 +15,29 @@ function connect() {
     after = event.lastEventId
     say({type: 'log', id: event.lastEventId, data: JSON.parse(event.data)})
   })
-  for (const type of ['state', 'reset']) stream.addEventListener(type, (event) => {
-    if (type === 'reset') after = null
-    say({type, data: JSON.parse(event.data)})
-  })
+  for (const type of ['state', 'reset'])
+    stream.addEventListener(type, (event) => {
+      if (type === 'reset') after = null
+      say({type, data: JSON.parse(event.data)})
+    })
   stream.addEventListener('error', () => {
     say({type: 'lost'})
-    if (stream.readyState === EventSource.CLOSED) { // refused: the browser does not try again by itself
+    if (stream.readyState === EventSource.CLOSED) {
+      // refused: the browser does not try again by itself
       stream = null
-      setTimeout(() => { if (tabs.size) connect() }, 3000)
+      setTimeout(() => {
+        if (tabs.size) connect()
+      }, 3000)
     }
   })
 }
 
 function leave(port) {
   tabs.delete(port)
-  if (!tabs.size && stream) { stream.close(); stream = null }
+  if (!tabs.size && stream) {
+    stream.close()
+    stream = null
+  }
 }
 
 onconnect = ({ports: [port]}) => {

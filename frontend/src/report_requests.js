@@ -28,7 +28,7 @@ export async function requestFromParts(member) {
     const direct = await exact(requestOf('why', {id}))
     if (direct !== undefined) return direct
     const job = jobOf(id)
-    const all = pages[job] && await cells(job)
+    const all = pages[job] && (await cells(job))
     if (!all) return undefined
     const position = textsOf(all).indexOf(id.slice(`Job:${job}`.length))
     if (position < 0) return undefined
@@ -51,36 +51,73 @@ export async function requestFromParts(member) {
       if (all) found.push(...matching(job, all, params))
     }
     const page = Number(params.page ?? 0)
-    const rows = await Promise.all(found.slice(page * ROWS, (page + 1) * ROWS).map(async ({id, job, position, state, outcome, code}) => {
-      const answer = await row(job, position)
-      const reasons = answer?.explain?.reasons ?? []
-      return {id, state, outcome, code, layer: answer?.explain?.layer ?? answer?.job?.layer, text: reasons[0]?.text ?? '', more: Math.max(reasons.length - 1, 0),
-        run: answer?.job?.latest_attempt?.run ?? null, duration: answer?.job?.latest_attempt?.duration ?? null,
-        error: answer?.failure?.error ?? null, outputs: (answer?.job?.outputs ?? []).map((output) => output.id)}
-    }))
-    return {command: ready.get('graph')?.command ?? null, page, pages: Math.ceil(found.length / ROWS), total: found.length, rows}
+    const rows = await Promise.all(
+      found.slice(page * ROWS, (page + 1) * ROWS).map(async ({id, job, position, state, outcome, code}) => {
+        const answer = await row(job, position)
+        const reasons = answer?.explain?.reasons ?? []
+        return {
+          id,
+          state,
+          outcome,
+          code,
+          layer: answer?.explain?.layer ?? answer?.job?.layer,
+          text: reasons[0]?.text ?? '',
+          more: Math.max(reasons.length - 1, 0),
+          run: answer?.job?.latest_attempt?.run ?? null,
+          duration: answer?.job?.latest_attempt?.duration ?? null,
+          error: answer?.failure?.error ?? null,
+          outputs: (answer?.job?.outputs ?? []).map((output) => output.id),
+        }
+      }),
+    )
+    return {
+      command: ready.get('graph')?.command ?? null,
+      page,
+      pages: Math.ceil(found.length / ROWS),
+      total: found.length,
+      rows,
+    }
   }
 
   // The report has all rows in one page.
   async function artifacts({kind, q, job, state, page = 0}) {
     const all = await exact(requestOf('artifacts', {page: 0}))
     if (!all) return undefined
-    const rows = all.rows.filter((row) => (!kind || row.kind === kind) && (!job || row.job?.startsWith(`Job:${job}`)) && (!state || row.state === state) && (!q || row.id.toLowerCase().includes(q.toLowerCase())))
-    return {...all, page: Number(page), pages: Math.max(Math.ceil(rows.length / ARTIFACTS), 1), total: rows.length, rows: rows.slice(page * ARTIFACTS, (Number(page) + 1) * ARTIFACTS)}
+    const rows = all.rows.filter(
+      (row) =>
+        (!kind || row.kind === kind) &&
+        (!job || row.job?.startsWith(`Job:${job}`)) &&
+        (!state || row.state === state) &&
+        (!q || row.id.toLowerCase().includes(q.toLowerCase())),
+    )
+    return {
+      ...all,
+      page: Number(page),
+      pages: Math.max(Math.ceil(rows.length / ARTIFACTS), 1),
+      total: rows.length,
+      rows: rows.slice(page * ARTIFACTS, (Number(page) + 1) * ARTIFACTS),
+    }
   }
 
   // The report has a table for each pattern; those that are asked for together become one.
   async function results(patterns) {
-    const tables = (await Promise.all(patterns.map((pattern) => exact(requestOf('results', {pattern}))))).filter(Boolean)
+    const tables = (await Promise.all(patterns.map((pattern) => exact(requestOf('results', {pattern}))))).filter(
+      Boolean,
+    )
     if (!tables.length) return undefined
     const rows = new Map()
-    tables.forEach(({answer}, t) => answer.rows.forEach((row) => {
-      const key = JSON.stringify(row.index)
-      const whole = rows.get(key) ?? {index: row.index, values: [], states: [], artifacts: [], runs: []}
-      for (const field of ['values', 'states', 'artifacts', 'runs']) whole[field][t] = row[field][0]
-      rows.set(key, whole)
-    }))
-    return {...tables[0], answer: {...tables[0].answer, columns: tables.map(({answer}) => answer.columns[0]), rows: [...rows.values()]}}
+    tables.forEach(({answer}, t) =>
+      answer.rows.forEach((row) => {
+        const key = JSON.stringify(row.index)
+        const whole = rows.get(key) ?? {index: row.index, values: [], states: [], artifacts: [], runs: []}
+        for (const field of ['values', 'states', 'artifacts', 'runs']) whole[field][t] = row[field][0]
+        rows.set(key, whole)
+      }),
+    )
+    return {
+      ...tables[0],
+      answer: {...tables[0].answer, columns: tables.map(({answer}) => answer.columns[0]), rows: [...rows.values()]},
+    }
   }
 
   async function search({q = ''}) {
@@ -88,7 +125,10 @@ export async function requestFromParts(member) {
     const hit = (text) => words.every((word) => text.toLowerCase().includes(word))
     const hits = []
     let more = 0
-    const add = (kind, id, text) => { if (hits.length < HITS) hits.push({kind, id, text}); else more += 1 }
+    const add = (kind, id, text) => {
+      if (hits.length < HITS) hits.push({kind, id, text})
+      else more += 1
+    }
     for (const {run, state} of ready.get('state')?.runs ?? []) if (hit(run)) add('run', run, state)
     for (const input of ready.get('graph')?.inputs ?? []) if (hit(input.id)) add('input', input.id, input.type)
     for (const node of ready.get('graph')?.nodes ?? []) {
@@ -97,7 +137,8 @@ export async function requestFromParts(member) {
       const texts = textsOf(all)
       for (let at = 0; at < texts.length; at++) {
         const id = `Job:${node.job}${texts[at]}`
-        if (hit(id)) add('job', id, `${all.legend?.states?.[all.states[at]] ?? LETTERS[all.states[at]] ?? ''} · ${node.action}`)
+        if (hit(id))
+          add('job', id, `${all.legend?.states?.[all.states[at]] ?? LETTERS[all.states[at]] ?? ''} · ${node.action}`)
       }
       for (const artifact of node.shown ?? []) if (hit(artifact.id)) add('artifact', artifact.id, artifact.type)
     }
@@ -139,10 +180,13 @@ function* matching(job, cells, {state, outcome, code, q}) {
   const texts = textsOf(cells)
   for (let at = 0; at < cells.count; at++) {
     const row = {
-      id: `Job:${job}${texts[at]}`, job, position: at,
+      id: `Job:${job}${texts[at]}`,
+      job,
+      position: at,
       state: cells.legend?.states?.[cells.states[at]] ?? cells.states[at],
       outcome: cells.legend?.outcomes?.[cells.outcomes[at]] ?? cells.outcomes[at],
-      code: cells.headline?.[at] && cells.headline[at] !== '.' ? cells.headlines[parseInt(cells.headline[at], 36)] : null,
+      code:
+        cells.headline?.[at] && cells.headline[at] !== '.' ? cells.headlines[parseInt(cells.headline[at], 36)] : null,
     }
     if (state && row.state !== state) continue
     if (outcome && row.outcome !== outcome) continue

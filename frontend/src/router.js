@@ -1,12 +1,30 @@
 // Addresses: `#/why/Job%3AThenImage%5B1%5D?filter=…`. IDs are percent-encoded once and decoded once.
 
-export const VIEWS = ['graph', 'why', 'artifacts', 'artifact', 'results', 'runs', 'run', 'plan', 'whatif', 'diff', 'lineage', 'datasets']
+export const VIEWS = [
+  'graph',
+  'why',
+  'artifacts',
+  'artifact',
+  'results',
+  'runs',
+  'run',
+  'plan',
+  'whatif',
+  'diff',
+  'lineage',
+  'datasets',
+]
 
 // encodeURIComponent leaves !'()* alone; `quote(id, safe="")` of Python does not.
-const quote = (text) => encodeURIComponent(text).replace(/[!'()*]/g, (c) => '%' + c.charCodeAt(0).toString(16).toUpperCase())
+const quote = (text) =>
+  encodeURIComponent(text).replace(/[!'()*]/g, (c) => '%' + c.charCodeAt(0).toString(16).toUpperCase())
 
 function unquote(text) {
-  try { return decodeURIComponent(text) } catch { return text }
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 export function parse(hash) {
@@ -22,7 +40,9 @@ export function parse(hash) {
 export function link(view, ...args) {
   const last = args.at(-1)
   const params = last && typeof last === 'object' ? args.pop() : {}
-  const query = new URLSearchParams(Object.entries(params).filter(([, v]) => v !== undefined && v !== null && v !== '')).toString()
+  const query = new URLSearchParams(
+    Object.entries(params).filter(([, v]) => v !== undefined && v !== null && v !== ''),
+  ).toString()
   return `#/${[view, ...args.map(quote)].join('/')}${query ? `?${query}` : ''}`
 }
 

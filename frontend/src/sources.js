@@ -18,11 +18,20 @@ export class ServerSource {
     try {
       response = await fetch(`api/${request}`, {headers: {accept: 'application/json'}})
     } catch {
-      throw new Problem({code: 'NO_SERVER', message: 'The server does not answer.', hint: 'Start whyrun view again; this page comes back by itself.'})
+      throw new Problem({
+        code: 'NO_SERVER',
+        message: 'The server does not answer.',
+        hint: 'Start whyrun view again; this page comes back by itself.',
+      })
     }
     const body = await response.json().catch(() => null)
     if (response.ok && body) return body
-    throw new Problem(body?.diagnostics?.[0] ?? {code: `HTTP_${response.status}`, message: response.statusText || 'The server sent no answer.'})
+    throw new Problem(
+      body?.diagnostics?.[0] ?? {
+        code: `HTTP_${response.status}`,
+        message: response.statusText || 'The server sent no answer.',
+      },
+    )
   }
 
   url(href) {
@@ -46,7 +55,11 @@ export class ReportSource {
     this.#index ??= (await this.member('m0')).index ?? {}
     const value = await (await this.#answers)(request)
     if (value !== undefined) return value
-    throw new Problem({code: 'NOT_IN_REPORT', message: 'This is not in the report.', hint: 'whyrun view answers it live.'})
+    throw new Problem({
+      code: 'NOT_IN_REPORT',
+      message: 'This is not in the report.',
+      hint: 'whyrun view answers it live.',
+    })
   }
 
   // Base64 of gzip of JSON, decompressed when it is first asked for.

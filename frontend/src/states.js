@@ -42,21 +42,31 @@ const OUTCOMES = {
 }
 
 // A state that this page does not know is shown by its name.
-export const stateOf = (name) => STATES[name] ?? OUTCOMES[name] ?? STATES[String(name).toLowerCase()] ?? OUTCOMES[String(name).toLowerCase()] ?? {word: String(name).replaceAll('_', ' '), shape: 'ring', tone: 'off'}
+export const stateOf = (name) =>
+  STATES[name] ??
+  OUTCOMES[name] ??
+  STATES[String(name).toLowerCase()] ??
+  OUTCOMES[String(name).toLowerCase()] ?? {word: String(name).replaceAll('_', ' '), shape: 'ring', tone: 'off'}
 
 // The letters of the states in `cells`, in plans and in what-if answers.
 export const LETTERS = {c: 'clean', p: 'planned', r: 'reused', d: 'deferred', i: 'inactive', o: 'open', n: 'pinned'}
 
 export function lettersOf(text) {
   const counts = {}
-  for (const letter of text) { const name = LETTERS[letter] ?? letter; counts[name] = (counts[name] ?? 0) + 1 }
+  for (const letter of text) {
+    const name = LETTERS[letter] ?? letter
+    counts[name] = (counts[name] ?? 0) + 1
+  }
   return counts
 }
 
 export const ORDER = Object.keys(STATES)
-export const rank = (name) => (ORDER.indexOf(name) + 1 || ORDER.length + 1)
+export const rank = (name) => ORDER.indexOf(name) + 1 || ORDER.length + 1
 
 export const shapePath = (name) => SHAPES[stateOf(name).shape]
 
-export const glyph = (name, extra = '') => svg`<svg class="glyph tone-${stateOf(name).tone} ${extra}" viewBox="0 0 12 12"
+export const glyph = (
+  name,
+  extra = '',
+) => svg`<svg class="glyph tone-${stateOf(name).tone} ${extra}" viewBox="0 0 12 12"
   width="12" height="12" aria-hidden="true"><path fill-rule="evenodd" d=${shapePath(name)}></path></svg>`

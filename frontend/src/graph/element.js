@@ -1,5 +1,5 @@
 // The graph of jobs: boxes over lines, to be dragged and zoomed. What is selected, and what it makes run, is marked.
-import {LitElement, html, nothing, svg} from 'lit'
+import {html, nothing, svg} from 'lit'
 import {repeat} from 'lit/directives/repeat.js'
 import {css} from '../parts/css.js'
 import {bar, icons, sorted} from '../parts/basics.js'
@@ -7,22 +7,30 @@ import {glyph, rank, stateOf} from '../states.js'
 import {count, idParts, plural} from '../format.js'
 import {link} from '../router.js'
 import {boxes} from './boxes.js'
+import {ZoomElement} from './zoom.js'
 import {folded, paths, place} from './layout.js'
 
-export class GraphElement extends LitElement {
+export class GraphElement extends ZoomElement {
   static properties = {
-    graph: {attribute: false}, rows: {attribute: false}, selected: {attribute: false}, focused: {attribute: false},
-    overlay: {attribute: false}, url: {attribute: false}, at: {attribute: false}, placed: {state: true}, closed: {state: true}, failed: {state: true},
+    graph: {attribute: false},
+    rows: {attribute: false},
+    selected: {attribute: false},
+    focused: {attribute: false},
+    overlay: {attribute: false},
+    url: {attribute: false},
+    at: {attribute: false},
+    placed: {state: true},
+    closed: {state: true},
+    failed: {state: true},
   }
 
-  createRenderRoot() { return this }
+  createRenderRoot() {
+    return this
+  }
 
   constructor() {
     super()
     this.closed = new Set()
-    this.view = {x: 0, y: 0, scale: 1}
-    this.moved = false
-    this.pointers = new Map()
   }
 
   connectedCallback() {
@@ -41,7 +49,9 @@ export class GraphElement extends LitElement {
     this.resizing.disconnect()
   }
 
-  get direction() { return this.clientWidth && this.clientWidth < 560 ? 'TB' : 'LR' }
+  get direction() {
+    return this.clientWidth && this.clientWidth < 560 ? 'TB' : 'LR'
+  }
 
   willUpdate(changed) {
     if (changed.has('graph') && this.graph && !changed.get('graph') && this.graph.nodes.length > 150) {
@@ -61,16 +71,34 @@ export class GraphElement extends LitElement {
   async arrange() {
     if (!this.graph || !this.clientWidth) return
     const model = boxes(this.graph, {rows: this.rows, closed: this.closed, overlay: this.overlay, widthOf})
-    const direction = this.usedDirection = this.direction
+    const direction = (this.usedDirection = this.direction)
     const parents = new Set(model.groups)
-    const nodes = [...model.groups.map((id) => ({id: `in:${id}`, width: 0, height: 0, parent: parentOf(id, parents)})),
-      ...model.boxes.map(({id, width, height, parent}) => ({id, width, height, parent: parents.has(parent) ? `in:${parent}` : null}))]
-    const ask = this.asked = Symbol('layout')
+    const nodes = [
+      ...model.groups.map((id) => ({id: `in:${id}`, width: 0, height: 0, parent: parentOf(id, parents)})),
+      ...model.boxes.map(({id, width, height, parent}) => ({
+        id,
+        width,
+        height,
+        parent: parents.has(parent) ? `in:${parent}` : null,
+      })),
+    ]
+    const ask = (this.asked = Symbol('layout'))
     try {
-      const placed = await place(nodes, model.edges.map(({from, to}) => [from, to]), direction)
-      const result = direction === 'LR' && !model.groups.length ? folded(placed, this.clientWidth, this.clientHeight) : placed
+      const placed = await place(
+        nodes,
+        model.edges.map(({from, to}) => [from, to]),
+        direction,
+      )
+      const result =
+        direction === 'LR' && !model.groups.length ? folded(placed, this.clientWidth, this.clientHeight) : placed
       if (ask !== this.asked) return
-      this.placed = {model, result, direction, spots: new Map(result.nodes.map((node) => [node.id, node])), paths: paths(model.edges, result, direction)}
+      this.placed = {
+        model,
+        result,
+        direction,
+        spots: new Map(result.nodes.map((node) => [node.id, node])),
+        paths: paths(model.edges, result, direction),
+      }
       this.failed = null
     } catch (error) {
       this.failed = error
@@ -78,41 +106,93 @@ export class GraphElement extends LitElement {
   }
 
   render() {
-    if (this.failed) return html`<div class="problem" role="alert">The graph cannot be drawn: ${this.failed.message}</div>`
+    if (this.failed)
+      return html`<div class="problem" role="alert">The graph cannot be drawn: ${this.failed.message}</div>`
     const {placed} = this
     this.marked = this.focus()
-    return html`<div class="graph-view" @pointerdown=${this.down} @pointermove=${this.move} @pointerup=${this.up} @pointercancel=${this.up}
-        @wheel=${this.wheel} @click=${{handleEvent: (event) => this.click(event), capture: true}}>
-      ${placed ? html`<div class="stage" style=${css({width: `${placed.result.width}px`, height: `${placed.result.height}px`})}>
-        ${this.groups(placed)}${this.lines(placed)}
-        <ul class="boxes" aria-label="Jobs">${repeat(placed.model.boxes, (box) => box.id, (box) => this.box(box, placed))}</ul></div>`
-      : html`<p class="laying-out" role="status">Drawing ${plural(this.graph?.nodes.length ?? 0, 'job')} …</p>`}
-    </div>
-    <div class="zoom" role="group" aria-label="Zoom">
-      <button type="button" @click=${() => this.zoom(1.25)} aria-label="Zoom in" title="Zoom in (+)">${icons.plus}</button>
-      <button type="button" @click=${() => this.zoom(0.8)} aria-label="Zoom out" title="Zoom out (−)">${icons.minus}</button>
-      <button type="button" @click=${() => { this.moved = false; this.fit({whole: true}) }} aria-label="Show everything" title="Show everything (0)">${icons.fit}</button>
-    </div>`
+    return html`<div
+        class="graph-view"
+        @pointerdown=${this.down}
+        @pointermove=${this.move}
+        @pointerup=${this.up}
+        @pointercancel=${this.up}
+        @wheel=${this.wheel}
+        @click=${{handleEvent: (event) => this.click(event), capture: true}}
+      >
+        ${
+          placed
+            ? html`<div
+                class="stage"
+                style=${css({width: `${placed.result.width}px`, height: `${placed.result.height}px`})}
+              >
+                ${this.groups(placed)}${this.lines(placed)}
+                <ul class="boxes" aria-label="Jobs">
+                  ${repeat(
+                    placed.model.boxes,
+                    (box) => box.id,
+                    (box) => this.box(box, placed),
+                  )}
+                </ul>
+              </div>`
+            : html`<p class="laying-out" role="status">Drawing ${plural(this.graph?.nodes.length ?? 0, 'job')} …</p>`
+        }
+      </div>
+      <div class="zoom" role="group" aria-label="Zoom">
+        <button type="button" @click=${() => this.zoom(1.25)} aria-label="Zoom in" title="Zoom in (+)">
+          ${icons.plus}
+        </button>
+        <button type="button" @click=${() => this.zoom(0.8)} aria-label="Zoom out" title="Zoom out (−)">
+          ${icons.minus}
+        </button>
+        <button
+          type="button"
+          @click=${() => {
+            this.moved = false
+            this.fit({whole: true})
+          }}
+          aria-label="Show everything"
+          title="Show everything (0)"
+        >
+          ${icons.fit}
+        </button>
+      </div>`
   }
 
   groups({model, spots}) {
     return model.groups.map((name) => {
       const {x, y, width, height} = spots.get(`in:${name}`)
-      return html`<button type="button" class="import" title="Close ${name} (g)" @click=${() => { this.closed = new Set([...this.closed, name]) }}
-        style=${css({transform: `translate(${x - width / 2 - 8}px, ${y - height / 2 - 24}px)`, width: `${width + 16}px`, height: `${height + 32}px`})}>
-        <span>${name}</span></button>`
+      return html`<button
+        type="button"
+        class="import"
+        title="Close ${name} (g)"
+        @click=${() => {
+          this.closed = new Set([...this.closed, name])
+        }}
+        style=${css({transform: `translate(${x - width / 2 - 8}px, ${y - height / 2 - 24}px)`, width: `${width + 16}px`, height: `${height + 32}px`})}
+      >
+        <span>${name}</span>
+      </button>`
     })
   }
 
   lines({model, result, paths}) {
     const focus = this.marked
-    const drawn = model.edges.map((edge, at) => ({edge, path: paths[at], kind: focus.edge(edge)}))
+    const drawn = model.edges
+      .map((edge, at) => ({edge, path: paths[at], kind: focus.edge(edge)}))
       .sort((a, b) => ['', 'dirty', 'focus'].indexOf(a.kind) - ['', 'dirty', 'focus'].indexOf(b.kind))
     return svg`<svg class="lines" width=${result.width} height=${result.height} aria-hidden="true">
-      <defs>${['', 'dirty', 'focus'].map((kind) => svg`<marker id=${`arrow${kind}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
-        orient="auto-start-reverse"><path class=${`arrow ${kind}`} d="M1 1 7 4 1 7"></path></marker>`)}</defs>
-      ${drawn.map(({edge, path, kind}) => svg`<path class=${`line ${edge.kind} ${kind}`} d=${path} marker-end=${`url(#arrow${kind})`}
-        data-from=${edge.from} data-to=${edge.to}></path>`)}</svg>`
+      <defs>${['', 'dirty', 'focus'].map(
+        (kind) => svg`<marker id=${`arrow${kind}`} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
+        orient="auto-start-reverse"><path class=${`arrow ${kind}`} d="M1 1 7 4 1 7"></path></marker>`,
+      )}</defs>
+      ${drawn.map(
+        ({
+          edge,
+          path,
+          kind,
+        }) => svg`<path class=${`line ${edge.kind} ${kind}`} d=${path} marker-end=${`url(#arrow${kind})`}
+        data-from=${edge.from} data-to=${edge.to}></path>`,
+      )}</svg>`
   }
 
   // The lines of the exact lineage in focus, or of what will run.
@@ -122,7 +202,7 @@ export class GraphElement extends LitElement {
     const pairs = new Set()
     const near = new Set([jobOf(selected)])
     for (const [from, to] of focused?.edges ?? []) pairs.add(`${jobOf(from)}\n${jobOf(to)}`)
-    for (const id of [...focused?.upstream ?? [], ...focused?.downstream ?? []]) near.add(jobOf(id))
+    for (const id of [...(focused?.upstream ?? []), ...(focused?.downstream ?? [])]) near.add(jobOf(id))
     return {near: focused ? near : null, edge: (edge) => (pairs.has(`${edge.from}\n${edge.to}`) ? 'focus' : '')}
   }
 
@@ -132,20 +212,49 @@ export class GraphElement extends LitElement {
     const current = this.selected && jobOf(this.selected) === box.id
     const {near} = this.marked
     const states = sorted(box.states)
-    const top = box.outcomes?.failed ? 'failed' : box.outcomes?.running ? 'running' : states[0]?.[0] ?? 'clean'
-    const classes = ['box', `box-${box.content}`, group ? 'closed' : '', current ? 'current' : '', `edge-${stateOf(top).tone}`,
-      near && !near.has(box.id) && !group ? 'far' : ''].join(' ')
+    const top = box.outcomes?.failed ? 'failed' : box.outcomes?.running ? 'running' : (states[0]?.[0] ?? 'clean')
+    const classes = [
+      'box',
+      `box-${box.content}`,
+      group ? 'closed' : '',
+      current ? 'current' : '',
+      `edge-${stateOf(top).tone}`,
+      near && !near.has(box.id) && !group ? 'far' : '',
+    ].join(' ')
     const only = box.count === 1 && !group
     const href = group ? '' : link('why', only ? box.first : box.pattern)
-    return html`<li class=${classes} data-id=${group ? box.name : only ? box.first : box.pattern} data-state=${top}
-      style=${css({transform: `translate(${spot.x - box.width / 2}px, ${spot.y - box.height / 2}px)`, width: `${box.width}px`, height: `${box.height}px`})}>
-      ${group ? html`<button type="button" class="box-link" @click=${() => { const next = new Set(this.closed); next.delete(box.name); this.closed = next }}>
-          <span class="box-title"><b>${box.name}</b><span class="soft">import · ${plural(box.jobs, 'job')}</span></span></button>`
-      : html`<a class="box-link" href=${href} title=${box.job}><span class="box-title"><b>${box.name}</b>
-          <span class="soft">${box.count > 1 ? `${count(box.count)} × ` : ''}${box.action}</span></span></a>`}
+    return html`<li
+      class=${classes}
+      data-id=${group ? box.name : only ? box.first : box.pattern}
+      data-state=${top}
+      style=${css({transform: `translate(${spot.x - box.width / 2}px, ${spot.y - box.height / 2}px)`, width: `${box.width}px`, height: `${box.height}px`})}
+    >
+      ${
+        group
+          ? html`<button
+              type="button"
+              class="box-link"
+              @click=${() => {
+                const next = new Set(this.closed)
+                next.delete(box.name)
+                this.closed = next
+              }}
+            >
+              <span class="box-title"
+                ><b>${box.name}</b><span class="soft">import · ${plural(box.jobs, 'job')}</span></span
+              >
+            </button>`
+          : html`<a class="box-link" href=${href} title=${box.job}
+              ><span class="box-title"
+                ><b>${box.name}</b>
+                <span class="soft">${box.count > 1 ? `${count(box.count)} × ` : ''}${box.action}</span></span
+              ></a
+            >`
+      }
       ${this.content(box)}
       <span class="box-foot">${this.words(box, states)}</span>
-      ${bar(box.states, {label: false})}</li>`
+      ${bar(box.states, {label: false})}
+    </li>`
   }
 
   words(box, states) {
@@ -153,124 +262,80 @@ export class GraphElement extends LitElement {
     const running = box.outcomes?.running ? [['running', box.outcomes.running]] : []
     const all = [...running, ...failed, ...states]
     let room = box.width - 28
-    const fits = ([name, n], at) => { room -= (stateOf(name).word.length + (box.count > 1 ? String(n).length + 1 : 0)) * 7 + 26; return at === 0 || room > -10 }
-    return all.filter(fits).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}">${glyph(name)}${box.count > 1 ? `${count(n)} ` : ''}${stateOf(name).word}</span>`)
+    const fits = ([name, n], at) => {
+      room -= (stateOf(name).word.length + (box.count > 1 ? String(n).length + 1 : 0)) * 7 + 26
+      return at === 0 || room > -10
+    }
+    return all
+      .filter(fits)
+      .map(
+        ([name, n]) =>
+          html`<span class="said tone-${stateOf(name).tone}"
+            >${glyph(name)}${box.count > 1 ? `${count(n)} ` : ''}${stateOf(name).word}</span
+          >`,
+      )
   }
 
   content(box) {
     if (box.content === 'picture') return html`<span class="pictures one">${this.picture(box.images[0])}</span>`
-    if (box.content === 'pictures') return html`<span class="pictures">${box.images.map((image) => this.picture(image))}</span>`
+    if (box.content === 'pictures')
+      return html`<span class="pictures">${box.images.map((image) => this.picture(image))}</span>`
     if (box.content === 'text') return html`<span class="box-text">${box.text}</span>`
     if (box.content === 'instances') {
       const images = new Map(box.images.map((image) => [image.job, image]))
-      return html`<span class="pictures">${box.instances.map((row) => html`<a class="instance tone-${stateOf(now(row)).tone}
-          ${this.selected === row.id ? 'current' : ''} state-${now(row)}" href=${link('why', row.id)} data-id=${row.id} data-code=${row.code ?? nothing} title="${row.id}: ${stateOf(now(row)).word}">
-          ${images.has(row.id) && row.state !== 'inactive' ? this.picture(images.get(row.id)) : html`<span class="no-picture">${row.state === 'inactive' ? 'condition is false' : row.outcome === 'failed' ? 'failed' : 'no picture yet'}</span>`}
-          <span class="instance-index">${now(row) === 'clean' ? nothing : glyph(now(row))}${idParts(row.id).index.slice(1, -1)}</span></a>`)}</span>`
+      return html`<span class="pictures"
+        >${box.instances.map(
+          (row) =>
+            html`<a
+              class="instance tone-${stateOf(now(row)).tone}
+          ${this.selected === row.id ? 'current' : ''} state-${now(row)}"
+              href=${link('why', row.id)}
+              data-id=${row.id}
+              data-code=${row.code ?? nothing}
+              title="${row.id}: ${stateOf(now(row)).word}"
+            >
+              ${images.has(row.id) && row.state !== 'inactive' ? this.picture(images.get(row.id)) : html`<span class="no-picture">${row.state === 'inactive' ? 'condition is false' : row.outcome === 'failed' ? 'failed' : 'no picture yet'}</span>`}
+              <span class="instance-index"
+                >${now(row) === 'clean' ? nothing : glyph(now(row))}${idParts(row.id).index.slice(1, -1)}</span
+              ></a
+            >`,
+        )}</span
+      >`
     }
-    if (box.content === 'cells') return html`<span class="cells" style=${css({'--columns': box.columns})}>${box.instances.map((row) => html`<a
-        href=${link('why', row.id)} class=${this.selected === row.id ? 'current' : ''} data-id=${row.id} data-code=${row.code ?? nothing}
-        aria-label="${row.id}: ${stateOf(now(row)).word}" title="${row.id}: ${stateOf(now(row)).word}">${glyph(now(row))}</a>`)}</span>`
+    if (box.content === 'cells')
+      return html`<span class="cells" style=${css({'--columns': box.columns})}
+        >${box.instances.map(
+          (row) =>
+            html`<a
+              href=${link('why', row.id)}
+              class=${this.selected === row.id ? 'current' : ''}
+              data-id=${row.id}
+              data-code=${row.code ?? nothing}
+              aria-label="${row.id}: ${stateOf(now(row)).word}"
+              title="${row.id}: ${stateOf(now(row)).word}"
+              >${glyph(now(row))}</a
+            >`,
+        )}</span
+      >`
     return nothing
   }
 
   picture(image) {
     const src = this.url(image.href ?? `blob/${image.sha256}`, image.sha256)
-    return src ? html`<img src=${src} alt="" loading="lazy" decoding="async" draggable="false">` : html`<span class="no-picture">not in this file</span>`
+    return src
+      ? html`<img src=${src} alt="" loading="lazy" decoding="async" draggable="false" />`
+      : html`<span class="no-picture">not in this file</span>`
   }
 
-  // --- moving ---------------------------------------------------------------------------------------------------
-
-  fit({whole = false} = {}) {
-    if (!this.placed || !this.clientWidth) return
-    const {width, height} = this.placed.result
-    const scale = Math.min(1.3, Math.max(Math.min(this.clientWidth / width, this.clientHeight / height), 0.05))
-    this.view = {scale, x: (this.clientWidth - width * scale) / 2, y: (this.clientHeight - height * scale) / 2}
-    if (!whole && scale < LEGIBLE) this.begin()
-    this.apply()
+  // Where a large graph begins: at what is selected, else where something failed, runs or will run.
+  beginning() {
+    const {model, spots} = this.placed
+    const order = (a, b) => rank(loud(a)) - rank(loud(b)) || spots.get(a.id).x - spots.get(b.id).x
+    return this.chosen() ?? spots.get([...model.boxes].sort(order)[0].id)
   }
 
-  // A graph too large to be read as a whole begins where something happens; `0` shows everything.
-  begin() {
-    const {model, spots, result} = this.placed
-    const boxes = [...model.boxes].sort((a, b) => rank(loud(a)) - rank(loud(b)) || spots.get(a.id).x - spots.get(b.id).x)
-    const box = boxes.find((one) => this.selected && one.id === jobOf(this.selected)) ?? boxes[0]
-    const spot = spots.get(box.id)
-    const hold = (value, space, length) => (length < space ? (space - length) / 2 : Math.min(0, Math.max(space - length, value)))
-    this.view = {scale: LEGIBLE,
-      x: hold(this.clientWidth * 0.4 - spot.x * LEGIBLE, this.clientWidth, result.width * LEGIBLE),
-      y: hold(this.clientHeight / 2 - spot.y * LEGIBLE, this.clientHeight, result.height * LEGIBLE)}
-  }
-
-  apply() {
-    const stage = this.querySelector('.stage')
-    if (stage) stage.style.transform = `translate(${this.view.x}px, ${this.view.y}px) scale(${this.view.scale})`
-  }
-
-  zoom(factor, x = this.clientWidth / 2, y = this.clientHeight / 2) {
-    const scale = Math.min(Math.max(this.view.scale * factor, 0.05), 3)
-    const by = scale / this.view.scale
-    this.view = {scale, x: x - (x - this.view.x) * by, y: y - (y - this.view.y) * by}
-    this.moved = true
-    this.apply()
-  }
-
-  reveal() {
-    const current = this.selected && this.placed?.result.nodes.find((node) => node.id === jobOf(this.selected))
-    if (!current || !this.moved) return
-    const {scale} = this.view
-    const [x, y] = [current.x * scale + this.view.x, current.y * scale + this.view.y]
-    const [dx, dy] = [current.width * scale / 2 + 12, current.height * scale / 2 + 12]
-    if (x - dx < 0) this.view.x += dx - x
-    if (x + dx > this.clientWidth) this.view.x -= x + dx - this.clientWidth
-    if (y - dy < 0) this.view.y += dy - y
-    if (y + dy > this.clientHeight) this.view.y -= y + dy - this.clientHeight
-    this.apply()
-  }
-
-  wheel(event) {
-    event.preventDefault()
-    const box = this.getBoundingClientRect()
-    this.zoom(Math.exp(-Math.max(-80, Math.min(80, event.deltaY)) / 240), event.clientX - box.left, event.clientY - box.top)
-  }
-
-  down(event) {
-    if (event.button) return
-    this.pointers.set(event.pointerId, {x: event.clientX, y: event.clientY})
-    this.dragged = 0
-  }
-
-  move(event) {
-    const before = this.pointers.get(event.pointerId)
-    if (!before) return
-    const others = [...this.pointers].filter(([id]) => id !== event.pointerId).map(([, point]) => point)
-    if (others.length) {
-      const [other] = others
-      const box = this.getBoundingClientRect()
-      const far = (point) => Math.hypot(point.x - other.x, point.y - other.y) || 1
-      this.zoom(far({x: event.clientX, y: event.clientY}) / far(before), (event.clientX + other.x) / 2 - box.left, (event.clientY + other.y) / 2 - box.top)
-    } else {
-      this.dragged += Math.abs(event.clientX - before.x) + Math.abs(event.clientY - before.y)
-      if (this.dragged > 4) {
-        this.view.x += event.clientX - before.x
-        this.view.y += event.clientY - before.y
-        this.moved = true
-        this.classList.add('dragging')
-        this.apply()
-      }
-    }
-    this.pointers.set(event.pointerId, {x: event.clientX, y: event.clientY})
-  }
-
-  up(event) {
-    this.pointers.delete(event.pointerId)
-    this.classList.remove('dragging')
-  }
-
-  // The end of a drag is no click on the job under it.
-  click(event) {
-    if (this.dragged > 4 && !event.target.closest('.zoom')) { event.preventDefault(); event.stopPropagation() }
-    this.dragged = 0
+  chosen() {
+    return this.selected ? this.placed?.spots.get(jobOf(this.selected)) : undefined
   }
 
   toggleGroups() {
@@ -284,9 +349,16 @@ export class GraphElement extends LitElement {
     const {placed} = this
     if (!placed) return null
     const here = this.selected && jobOf(this.selected)
-    if (!here) return target([...placed.model.boxes].filter((box) => box.kind === 'job').sort((a, b) => rank(top(a)) - rank(top(b)))[0])
-    const near = placed.model.edges.filter((edge) => (step > 0 ? edge.from : edge.to) === here).map((edge) => (step > 0 ? edge.to : edge.from))
-    const next = placed.model.boxes.filter((box) => near.includes(box.id) && box.kind === 'job').sort((a, b) => rank(top(a)) - rank(top(b)))[0]
+    if (!here)
+      return target(
+        [...placed.model.boxes].filter((box) => box.kind === 'job').sort((a, b) => rank(top(a)) - rank(top(b)))[0],
+      )
+    const near = placed.model.edges
+      .filter((edge) => (step > 0 ? edge.from : edge.to) === here)
+      .map((edge) => (step > 0 ? edge.to : edge.from))
+    const next = placed.model.boxes
+      .filter((box) => near.includes(box.id) && box.kind === 'job')
+      .sort((a, b) => rank(top(a)) - rank(top(b)))[0]
     return target(next)
   }
 }
@@ -299,7 +371,6 @@ function widthOf(text, size, weight = 400) {
 
 // A failure or a running step says more than the plan.
 const now = (row) => (row.outcome === 'failed' || row.outcome === 'running' ? row.outcome : row.state)
-const LEGIBLE = 0.62
 const loud = (box) => (box.outcomes?.failed ? 'failed' : box.outcomes?.running ? 'running' : top(box))
 const top = (box) => sorted(box.states)[0]?.[0] ?? 'clean'
 const target = (box) => box && link('why', box.count === 1 ? box.first : box.pattern)

@@ -11,16 +11,29 @@ const GLYPHS_FROM = 11
 const TEXT_FROM = 26
 
 export class InstanceGrid extends LitElement {
-  static properties = {cells: {attribute: false}, selected: {attribute: false}, only: {attribute: false}, hovered: {state: true}}
+  static properties = {
+    cells: {attribute: false},
+    selected: {attribute: false},
+    only: {attribute: false},
+    hovered: {state: true},
+  }
 
-  createRenderRoot() { return this }
+  createRenderRoot() {
+    return this
+  }
 
   connectedCallback() {
     super.connectedCallback()
-    this.resizing = new ResizeObserver(() => { this.fit(); this.draw() })
+    this.resizing = new ResizeObserver(() => {
+      this.fit()
+      this.draw()
+    })
     this.resizing.observe(this)
     this.scheme = matchMedia('(prefers-color-scheme: dark)')
-    this.recolour = () => { this.paint(); this.draw() }
+    this.recolour = () => {
+      this.paint()
+      this.draw()
+    }
     this.scheme.addEventListener('change', this.recolour)
     addEventListener('whyrun-theme', this.recolour)
   }
@@ -34,9 +47,19 @@ export class InstanceGrid extends LitElement {
 
   render() {
     const {cells} = this
-    return html`<canvas tabindex="0" role="img" aria-label="${count(cells?.count)} instances of ${cells?.job}, a cell each. The list below has the same."
-        @pointerdown=${this.down} @pointermove=${this.move} @pointerup=${this.up} @pointerleave=${() => { this.hovered = null }}
-        @wheel=${this.wheel} @keydown=${this.key}></canvas>
+    return html`<canvas
+        tabindex="0"
+        role="img"
+        aria-label="${count(cells?.count)} instances of ${cells?.job}, a cell each. The list below has the same."
+        @pointerdown=${this.down}
+        @pointermove=${this.move}
+        @pointerup=${this.up}
+        @pointerleave=${() => {
+          this.hovered = null
+        }}
+        @wheel=${this.wheel}
+        @keydown=${this.key}
+      ></canvas>
       <p class="grid-says" aria-live="polite">${this.says()}</p>`
   }
 
@@ -44,7 +67,8 @@ export class InstanceGrid extends LitElement {
     const {cells, hovered} = this
     if (!cells) return ''
     const axes = cells.axes?.map((axis) => `${axis.loop} ${count(axis.size)}`).join(' × ') ?? ''
-    if (hovered === null || hovered === undefined) return `${axes}${cells.count > 500 ? ' · scroll zooms, drag moves' : ''}`
+    if (hovered === null || hovered === undefined)
+      return `${axes}${cells.count > 500 ? ' · scroll zooms, drag moves' : ''}`
     const code = this.code(hovered)
     return `${cells.job}${this.texts[hovered]}: ${stateOf(this.state(hovered)).word}${code ? `, ${code}` : ''}`
   }
@@ -66,7 +90,7 @@ export class InstanceGrid extends LitElement {
   state(at) {
     const {legend, states, outcomes} = this.cells
     const outcome = legend.outcomes?.[outcomes[at]]
-    return outcome === 'failed' || outcome === 'running' ? outcome : legend.states?.[states[at]] ?? states[at]
+    return outcome === 'failed' || outcome === 'running' ? outcome : (legend.states?.[states[at]] ?? states[at])
   }
 
   code(at) {
@@ -84,9 +108,13 @@ export class InstanceGrid extends LitElement {
     this.tones = new Map()
     const probe = document.createElement('span')
     this.append(probe)
-    const read = (name) => { probe.style.color = `var(--${name})`; return getComputedStyle(probe).color }
+    const read = (name) => {
+      probe.style.color = `var(--${name})`
+      return getComputedStyle(probe).color
+    }
     this.ink = {text: read('text'), accent: read('accent'), ground: read('raised')}
-    for (const tone of ['run', 'ok', 'off', 'bad', 'wait', 'reuse', 'live']) this.tones.set(tone, {strong: read(tone), cell: read(`${tone}-cell`)})
+    for (const tone of ['run', 'ok', 'off', 'bad', 'wait', 'reuse', 'live'])
+      this.tones.set(tone, {strong: read(tone), cell: read(`${tone}-cell`)})
     probe.remove()
     this.layOut()
   }
@@ -94,22 +122,25 @@ export class InstanceGrid extends LitElement {
   layOut() {
     const {cells} = this
     const ratio = (this.clientWidth || 360) / Math.max(this.canvasHeight(), 1)
-    const columns = this.shown = this.columns || Math.max(Math.min(Math.ceil(Math.sqrt(cells.count * ratio)), cells.count), 1)
-    const rows = this.rowCount = Math.ceil(cells.count / columns)
+    const columns = (this.shown =
+      this.columns || Math.max(Math.min(Math.ceil(Math.sqrt(cells.count * ratio)), cells.count), 1))
+    const rows = (this.rowCount = Math.ceil(cells.count / columns))
     const image = new ImageData(columns, rows)
     const data = new Uint32Array(image.data.buffer)
     const packed = new Map()
     for (let at = 0; at < cells.count; at++) {
       const key = cells.states[at] + cells.outcomes[at]
       let colour = packed.get(key)
-      if (colour === undefined) packed.set(key, colour = pack(this.tones.get(stateOf(this.state(at)).tone).cell))
+      if (colour === undefined) packed.set(key, (colour = pack(this.tones.get(stateOf(this.state(at)).tone).cell)))
       data[at] = this.only && !this.only(this.state(at), this.code(at)) ? 0 : colour
     }
     this.image = new OffscreenCanvas(columns, rows)
     this.image.getContext('2d').putImageData(image, 0, 0)
   }
 
-  canvasHeight() { return this.querySelector('canvas')?.clientHeight || 240 }
+  canvasHeight() {
+    return this.querySelector('canvas')?.clientHeight || 240
+  }
 
   fit() {
     if (!this.cells || !this.clientWidth) return
@@ -123,7 +154,10 @@ export class InstanceGrid extends LitElement {
     if (!canvas || !this.cells || !this.view || !this.image) return
     const scale = devicePixelRatio || 1
     const [width, height] = [canvas.clientWidth, canvas.clientHeight]
-    if (canvas.width !== width * scale || canvas.height !== height * scale) { canvas.width = width * scale; canvas.height = height * scale }
+    if (canvas.width !== width * scale || canvas.height !== height * scale) {
+      canvas.width = width * scale
+      canvas.height = height * scale
+    }
     const context = canvas.getContext('2d')
     context.setTransform(scale, 0, 0, scale, 0, 0)
     context.clearRect(0, 0, width, height)
@@ -134,19 +168,29 @@ export class InstanceGrid extends LitElement {
     const [left, right] = [Math.max(Math.floor(-x / size), 0), Math.min(Math.ceil((width - x) / size), this.shown)]
     if (size >= 5 && size < GLYPHS_FROM) this.rule(context, {size, x, y, first, last, left, right})
     if (size >= GLYPHS_FROM) this.cellsOneByOne(context, {size, x, y, first, last, left, right})
-    for (const [at, colour] of [[this.hovered, this.ink.text], [this.position(this.selected), this.ink.accent]]) {
+    for (const [at, colour] of [
+      [this.hovered, this.ink.text],
+      [this.position(this.selected), this.ink.accent],
+    ]) {
       if (at === null || at === undefined || at < 0) continue
       context.strokeStyle = colour
       context.lineWidth = 2
       const side = Math.max(size, 5)
-      context.strokeRect(x + at % this.shown * size - (side - size) / 2, y + Math.floor(at / this.shown) * size - (side - size) / 2, side, side)
+      context.strokeRect(
+        x + (at % this.shown) * size - (side - size) / 2,
+        y + Math.floor(at / this.shown) * size - (side - size) / 2,
+        side,
+        side,
+      )
     }
   }
 
   rule(context, {size, x, y, first, last, left, right}) {
     context.fillStyle = this.ink.ground
-    for (let row = first; row <= last; row++) context.fillRect(x + left * size, y + row * size - 0.5, (right - left) * size, 1)
-    for (let column = left; column <= right; column++) context.fillRect(x + column * size - 0.5, y + first * size, 1, (last - first) * size)
+    for (let row = first; row <= last; row++)
+      context.fillRect(x + left * size, y + row * size - 0.5, (right - left) * size, 1)
+    for (let column = left; column <= right; column++)
+      context.fillRect(x + column * size - 0.5, y + first * size, 1, (last - first) * size)
   }
 
   cellsOneByOne(context, {size, x, y, first, last, left, right}) {
@@ -192,7 +236,10 @@ export class InstanceGrid extends LitElement {
     if (this.from) {
       const [dx, dy] = [event.clientX - this.from.x, event.clientY - this.from.y]
       this.from = {x: event.clientX, y: event.clientY, dragged: this.from.dragged + Math.abs(dx) + Math.abs(dy)}
-      if (this.from.dragged > 4) { this.shift(dx, dy); return }
+      if (this.from.dragged > 4) {
+        this.shift(dx, dy)
+        return
+      }
     }
     const at = this.under(event)
     if (at !== this.hovered) this.hovered = at
@@ -205,7 +252,9 @@ export class InstanceGrid extends LitElement {
     if (dragged <= 4 && at !== null) this.open(at)
   }
 
-  open(at) { location.hash = link('why', `Job:${this.cells.job}${this.texts[at]}`) }
+  open(at) {
+    location.hash = link('why', `Job:${this.cells.job}${this.texts[at]}`)
+  }
 
   shift(dx, dy) {
     const canvas = this.querySelector('canvas')
@@ -222,8 +271,8 @@ export class InstanceGrid extends LitElement {
     const {size, least} = this.view
     const next = Math.min(Math.max(size * Math.exp(-event.deltaY / 240), least), Math.max(LARGEST, least))
     const [px, py] = [event.clientX - box.left, event.clientY - box.top]
-    this.view.x = px - (px - this.view.x) * next / size
-    this.view.y = py - (py - this.view.y) * next / size
+    this.view.x = px - ((px - this.view.x) * next) / size
+    this.view.y = py - ((py - this.view.y) * next) / size
     this.view.size = next
     this.shift(0, 0)
   }
@@ -247,12 +296,12 @@ function path(name) {
 
 // 'rgb(1, 2, 3)' or 'color(srgb …)' as the 32 bits of a pixel.
 function pack(colour) {
-  const canvas = pack.canvas ??= new OffscreenCanvas(1, 1)
+  const canvas = (pack.canvas ??= new OffscreenCanvas(1, 1))
   const context = canvas.getContext('2d', {willReadFrequently: true})
   context.fillStyle = colour
   context.fillRect(0, 0, 1, 1)
   const [r, g, b] = context.getImageData(0, 0, 1, 1).data
-  return (255 << 24 | b << 16 | g << 8 | r) >>> 0
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0
 }
 
 customElements.define('wr-grid', InstanceGrid)

@@ -6,13 +6,20 @@ const waiting = new Map()
 let worker
 
 export function place(nodes, edges, direction) {
-  const key = JSON.stringify([direction, nodes.map(({id, width, height, parent}) => [id, width, height, parent ?? 0]), edges])
+  const key = JSON.stringify([
+    direction,
+    nodes.map(({id, width, height, parent}) => [id, width, height, parent ?? 0]),
+    edges,
+  ])
   if (!remembered.has(key)) {
-    remembered.set(key, new Promise((resolve, reject) => {
-      waiting.set(key, {resolve, reject})
-      worker ??= start()
-      worker.postMessage({key, nodes, edges, direction})
-    }))
+    remembered.set(
+      key,
+      new Promise((resolve, reject) => {
+        waiting.set(key, {resolve, reject})
+        worker ??= start()
+        worker.postMessage({key, nodes, edges, direction})
+      }),
+    )
     if (remembered.size > 12) remembered.delete(remembered.keys().next().value)
   }
   return remembered.get(key)
@@ -20,7 +27,10 @@ export function place(nodes, edges, direction) {
 
 function start() {
   const made = new Worker(URL.createObjectURL(new Blob([source], {type: 'text/javascript'})))
-  made.onmessage = ({data}) => { waiting.get(data.key)?.resolve(data); waiting.delete(data.key) }
+  made.onmessage = ({data}) => {
+    waiting.get(data.key)?.resolve(data)
+    waiting.delete(data.key)
+  }
   made.onerror = (event) => {
     for (const {reject} of waiting.values()) reject(new Error(event.message || 'the layout failed'))
     waiting.clear()
@@ -37,8 +47,11 @@ export function curve(points, direction) {
   const last = points.length - 1
   const slope = points.map((_, i) => {
     if (i === 0 || i === last) return 0
-    const [before, after] = [(ys[i] - ys[i - 1]) / (xs[i] - xs[i - 1] || 1), (ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i] || 1)]
-    return before * after <= 0 ? 0 : 2 * before * after / (before + after)
+    const [before, after] = [
+      (ys[i] - ys[i - 1]) / (xs[i] - xs[i - 1] || 1),
+      (ys[i + 1] - ys[i]) / (xs[i + 1] - xs[i] || 1),
+    ]
+    return before * after <= 0 ? 0 : (2 * before * after) / (before + after)
   })
   const at = (x, y) => (flip ? `${r(y)} ${r(x)}` : `${r(x)} ${r(y)}`)
   let path = `M${at(xs[0], ys[0])}`
@@ -54,16 +67,24 @@ const r = (x) => Math.round(x * 10) / 10
 export function ends(edges, nodes, points, direction) {
   const spot = new Map(nodes.map((node) => [node.id, node]))
   const across = direction === 'LR'
-  const order = (id) => { const node = spot.get(id); return across ? node.y : node.x }
+  const order = (id) => {
+    const node = spot.get(id)
+    return across ? node.y : node.x
+  }
   const offsets = (mine, other) => {
     const by = new Map()
-    edges.forEach((edge, at) => { if (!by.has(edge[mine])) by.set(edge[mine], []); by.get(edge[mine]).push(at) })
+    edges.forEach((edge, at) => {
+      if (!by.has(edge[mine])) by.set(edge[mine], [])
+      by.get(edge[mine]).push(at)
+    })
     const found = new Map()
     for (const [id, list] of by) {
       const {width, height} = spot.get(id)
       const room = (across ? height : width) - 36
       const step = Math.min(26, room / Math.max(list.length, 1))
-      list.sort((a, b) => order(edges[a][other]) - order(edges[b][other])).forEach((at, i) => found.set(at, (i - (list.length - 1) / 2) * step))
+      list
+        .sort((a, b) => order(edges[a][other]) - order(edges[b][other]))
+        .forEach((at, i) => found.set(at, (i - (list.length - 1) / 2) * step))
     }
     return found
   }
@@ -71,9 +92,15 @@ export function ends(edges, nodes, points, direction) {
   return edges.map((edge, at) => {
     if (edge.from === edge.to) return []
     const [a, b] = [spot.get(edge.from), spot.get(edge.to)]
-    const first = across ? {x: a.x + a.width / 2, y: a.y + leaving.get(at)} : {x: a.x + leaving.get(at), y: a.y + a.height / 2}
-    const last = across ? {x: b.x - b.width / 2 - 3, y: b.y + arriving.get(at)} : {x: b.x + arriving.get(at), y: b.y - b.height / 2 - 3}
-    const between = points[at].slice(1, -1).filter((p) => (across ? p.x > first.x + 56 && p.x < last.x - 56 : p.y > first.y + 40 && p.y < last.y - 40))
+    const first = across
+      ? {x: a.x + a.width / 2, y: a.y + leaving.get(at)}
+      : {x: a.x + leaving.get(at), y: a.y + a.height / 2}
+    const last = across
+      ? {x: b.x - b.width / 2 - 3, y: b.y + arriving.get(at)}
+      : {x: b.x + arriving.get(at), y: b.y - b.height / 2 - 3}
+    const between = points[at]
+      .slice(1, -1)
+      .filter((p) => (across ? p.x > first.x + 56 && p.x < last.x - 56 : p.y > first.y + 40 && p.y < last.y - 40))
     return [first, ...(points[at].length < 5 ? [] : between), last]
   })
 }
@@ -90,16 +117,26 @@ export function folded(placed, width, height) {
   const bands = [] // {from, to}: where each band begins and ends in the unfolded graph
   for (const x of columns) {
     const here = placed.nodes.filter((node) => Math.round(node.x) === x)
-    const [left, right] = [Math.min(...here.map((node) => node.x - node.width / 2)), Math.max(...here.map((node) => node.x + node.width / 2))]
+    const [left, right] = [
+      Math.min(...here.map((node) => node.x - node.width / 2)),
+      Math.max(...here.map((node) => node.x + node.width / 2)),
+    ]
     const last = bands.at(-1)
     if (!last || right - last.from > size + 40) bands.push({from: left, to: right})
     else last.to = right
   }
-  const bandOf = (x) => Math.max(bands.findLastIndex((band) => x >= band.from), 0)
+  const bandOf = (x) =>
+    Math.max(
+      bands.findLastIndex((band) => x >= band.from),
+      0,
+    )
   const step = placed.height + BAND
   const move = (band, point) => ({...point, x: point.x - bands[band].from + 40, y: point.y + band * step})
   return {
-    ...placed, folds: true, width: Math.max(...bands.map((band) => band.to - band.from)) + 80, height: bands.length * step,
+    ...placed,
+    folds: true,
+    width: Math.max(...bands.map((band) => band.to - band.from)) + 80,
+    height: bands.length * step,
     nodes: placed.nodes.map((node) => ({...move(bandOf(node.x), node), band: bandOf(node.x)})),
     edges: placed.edges.map((points) => points.map((point) => move(bandOf(points[0].x), point))),
   }
@@ -113,9 +150,12 @@ export function paths(edges, result, direction) {
     const [a, b] = [spot.get(from), spot.get(to)]
     if (!result.folds || a.band === b.band || !met[at].length) return curve(met[at], direction)
     const [first, last] = [met[at][0], met[at].at(-1)]
-    const between = result.height * (b.band / (Math.max(...result.nodes.map((node) => node.band)) + 1)) - BAND / 2 + (at % 5) * 3
+    const between =
+      result.height * (b.band / (Math.max(...result.nodes.map((node) => node.band)) + 1)) - BAND / 2 + (at % 5) * 3
     const bend = Math.min(26, Math.abs(between - first.y) / 2)
-    return `M${r(first.x)} ${r(first.y)}C${r(first.x + bend)} ${r(first.y)} ${r(first.x + bend)} ${r(between)} ${r(first.x)} ${r(between)}`
-      + `L${r(last.x)} ${r(between)}C${r(last.x - bend)} ${r(between)} ${r(last.x - bend)} ${r(last.y)} ${r(last.x)} ${r(last.y)}`
+    return (
+      `M${r(first.x)} ${r(first.y)}C${r(first.x + bend)} ${r(first.y)} ${r(first.x + bend)} ${r(between)} ${r(first.x)} ${r(between)}` +
+      `L${r(last.x)} ${r(between)}C${r(last.x - bend)} ${r(between)} ${r(last.x - bend)} ${r(last.y)} ${r(last.x)} ${r(last.y)}`
+    )
   })
 }

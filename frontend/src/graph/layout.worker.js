@@ -3,7 +3,15 @@ import {Graph, layout} from '@dagrejs/dagre'
 
 onmessage = ({data: {key, nodes, edges, direction}}) => {
   const graph = new Graph({compound: nodes.some((node) => node.parent), multigraph: false})
-  graph.setGraph({rankdir: direction, ranker: 'longest-path', nodesep: 28, ranksep: 76, edgesep: 14, marginx: 24, marginy: 24})
+  graph.setGraph({
+    rankdir: direction,
+    ranker: 'longest-path',
+    nodesep: 28,
+    ranksep: 76,
+    edgesep: 14,
+    marginx: 24,
+    marginy: 24,
+  })
   graph.setDefaultEdgeLabel(() => ({}))
   for (const {id, width, height} of nodes) graph.setNode(id, {width, height})
   for (const {id, parent} of nodes) if (parent) graph.setParent(id, parent)
@@ -11,8 +19,13 @@ onmessage = ({data: {key, nodes, edges, direction}}) => {
   layout(graph)
   const {width, height} = graph.graph()
   postMessage({
-    key, width, height,
-    nodes: nodes.map(({id}) => { const {x, y, width: w, height: h} = graph.node(id); return {id, x, y, width: w, height: h} }),
+    key,
+    width,
+    height,
+    nodes: nodes.map(({id}) => {
+      const {x, y, width: w, height: h} = graph.node(id)
+      return {id, x, y, width: w, height: h}
+    }),
     edges: edges.map(([from, to]) => graph.edge(from, to)?.points ?? []),
   })
 }

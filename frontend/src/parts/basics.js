@@ -8,15 +8,18 @@ import {count, idParts} from '../format.js'
 export function idText(id, {kind = true} = {}) {
   const parts = idParts(id)
   const pieces = (parts.name + parts.index).split(/(?<=[./\]])(?=.)/)
-  return html`${kind && parts.kind ? html`<span class="kind">${parts.kind}:</span>` : nothing}${pieces.map((piece, at) =>
-    html`${at ? html`<wbr>` : nothing}${piece}`)}`
+  return html`${kind && parts.kind ? html`<span class="kind">${parts.kind}:</span>` : nothing}${pieces.map(
+    (piece, at) => html`${at ? html`<wbr />` : nothing}${piece}`,
+  )}`
 }
 
 export const idLink = (id, {kind = true, href} = {}) =>
   html`<a class="id" href=${href ?? linkTo(id)} data-id=${id} title=${id}>${idText(id, {kind})}</a>`
 
 export const state = (name, {words} = {}) =>
-  html`<span class="chip tone-${stateOf(name).tone}" data-state=${name}>${glyph(name)}<span>${words ?? stateOf(name).word}</span></span>`
+  html`<span class="chip tone-${stateOf(name).tone}" data-state=${name}
+    >${glyph(name)}<span>${words ?? stateOf(name).word}</span></span
+  >`
 
 // [['planned', 2], …] as a bar. The numbers stand in its label.
 export function bar(states, {label = true} = {}) {
@@ -25,21 +28,36 @@ export function bar(states, {label = true} = {}) {
   if (!total) return nothing
   const text = entries.map(([name, n]) => `${count(n)} ${stateOf(name).word}`).join(', ')
   let x = 0
-  return html`<svg class="bar" viewBox="0 0 100 4" preserveAspectRatio="none" role=${label ? 'img' : nothing}
-    aria-label=${label ? text : nothing} aria-hidden=${label ? nothing : 'true'}>${entries.map(([name, n]) => {
-      const width = n / total * 100
+  return html`<svg
+    class="bar"
+    viewBox="0 0 100 4"
+    preserveAspectRatio="none"
+    role=${label ? 'img' : nothing}
+    aria-label=${label ? text : nothing}
+    aria-hidden=${label ? nothing : 'true'}
+  >
+    ${entries.map(([name, n]) => {
+      const width = (n / total) * 100
       const from = x
       x += width
       return piece(from, width, stateOf(name).tone)
-    })}</svg>`
+    })}
+  </svg>`
 }
 
 import {svg} from 'lit'
-const piece = (from, width, tone) => svg`<rect x=${from + (from ? 0.4 : 0)} y="0" width=${Math.max(width - (from ? 0.4 : 0), 0.6)}
+const piece = (
+  from,
+  width,
+  tone,
+) => svg`<rect x=${from + (from ? 0.4 : 0)} y="0" width=${Math.max(width - (from ? 0.4 : 0), 0.6)}
   height="4" class="fill-${tone}"></rect>`
 
 import {rank} from '../states.js'
-export const sorted = (states) => Object.entries(states ?? {}).filter(([, n]) => n > 0).sort(([a], [b]) => rank(a) - rank(b))
+export const sorted = (states) =>
+  Object.entries(states ?? {})
+    .filter(([, n]) => n > 0)
+    .sort(([a], [b]) => rank(a) - rank(b))
 
 const SAFE = /^[\w@%+=:,./~-]+$/
 export const shellQuote = (word) => (SAFE.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)
@@ -49,13 +67,22 @@ export const commandText = (command) => (Array.isArray(command) ? command.map(sh
 export function command(words, {note = 'The same in a terminal'} = {}) {
   if (!words || !words.length) return nothing
   const text = commandText(words)
-  return html`<figure class="command"><figcaption>${note}</figcaption>
-    <div class="command-line"><code>${text}</code>${copy(text, 'Copy the command')}</div></figure>`
+  return html`<figure class="command">
+    <figcaption>${note}</figcaption>
+    <div class="command-line"><code>${text}</code>${copy(text, 'Copy the command')}</div>
+  </figure>`
 }
 
 export const copy = (text, label = 'Copy') =>
-  html`<button class="copy" type="button" aria-label=${label} title=${label} @click=${(event) => toClipboard(event.currentTarget, text)}>
-    ${icons.copy}<span class="copied" aria-live="polite"></span></button>`
+  html`<button
+    class="copy"
+    type="button"
+    aria-label=${label}
+    title=${label}
+    @click=${(event) => toClipboard(event.currentTarget, text)}
+  >
+    ${icons.copy}<span class="copied" aria-live="polite"></span>
+  </button>`
 
 async function toClipboard(button, text) {
   const said = button.querySelector('.copied')
@@ -66,11 +93,18 @@ async function toClipboard(button, text) {
     said.textContent = 'Select and copy by hand'
     console.warn(error)
   }
-  setTimeout(() => { said.textContent = '' }, 1600)
+  setTimeout(() => {
+    said.textContent = ''
+  }, 1600)
 }
 
-export const empty = (title, body = '') => html`<div class="empty"><p class="empty-title">${title}</p>${body ? html`<p>${body}</p>` : nothing}</div>`
-export const waiting = () => html`<div class="waiting" role="status" aria-label="Loading"><span></span><span></span><span></span></div>`
+export const empty = (title, body = '') =>
+  html`<div class="empty">
+    <p class="empty-title">${title}</p>
+    ${body ? html`<p>${body}</p>` : nothing}
+  </div>`
+export const waiting = () =>
+  html`<div class="waiting" role="status" aria-label="Loading"><span></span><span></span><span></span></div>`
 
 // What a request answers: the template of its value, three grey lines while it loads, or what went wrong.
 export function answer({value, error}, render, {loading = waiting} = {}) {
@@ -78,17 +112,34 @@ export function answer({value, error}, render, {loading = waiting} = {}) {
   return value === undefined ? loading() : render(value)
 }
 
-export const problem = (error) => html`<div class="problem" role="alert" data-code=${error.code ?? 'ERROR'}>
-  ${error.code ? html`<p class="code">${error.code}</p>` : nothing}
-  <p>${error.message ?? String(error)}</p>${error.hint ? html`<p class="soft">${error.hint}</p>` : nothing}</div>`
+export const problem = (error) =>
+  html`<div class="problem" role="alert" data-code=${error.code ?? 'ERROR'}>
+    ${error.code ? html`<p class="code">${error.code}</p>` : nothing}
+    <p>${error.message ?? String(error)}</p>
+    ${error.hint ? html`<p class="soft">${error.hint}</p>` : nothing}
+  </div>`
 
-export const facts = (pairs) => html`<dl class="facts">${pairs.filter(([, value]) => value !== undefined && value !== null && value !== '' && value !== nothing)
-  .map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl>`
+export const facts = (pairs) =>
+  html`<dl class="facts">
+    ${pairs
+      .filter(([, value]) => value !== undefined && value !== null && value !== '' && value !== nothing)
+      .map(
+        ([name, value]) =>
+          html`<div>
+            <dt>${name}</dt>
+            <dd>${value}</dd>
+          </div>`,
+      )}
+  </dl>`
 
 export const section = (title, body, {aside = nothing, id = nothing} = {}) =>
-  html`<section class="section" id=${id}><h2><span>${title}</span>${aside}</h2>${body}</section>`
+  html`<section class="section" id=${id}>
+    <h2><span>${title}</span>${aside}</h2>
+    ${body}
+  </section>`
 
-const icon = (d) => svg`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d=${d}></path></svg>`
+const icon = (d) =>
+  svg`<svg class="icon" viewBox="0 0 16 16" width="16" height="16" aria-hidden="true"><path d=${d}></path></svg>`
 export const icons = {
   copy: icon('M5.5 5.5v-3h8v8h-3M2.5 5.5h8v8h-8Z'),
   search: icon('M7 2.5a4.5 4.5 0 1 0 0 9 4.5 4.5 0 0 0 0-9ZM10.3 10.3l3.4 3.4'),

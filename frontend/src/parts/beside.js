@@ -5,26 +5,84 @@ import {preview} from './preview.js'
 import {textDiff} from './reasons.js'
 
 export function beside(ctx, {status, summary, details, more, old, new: now, diff}, before, after) {
-  const [left, right] = [old, now].map((one) => (one?.kind === 'image' && one.href ? ctx.url(one.href, one.sha256) : null))
+  const [left, right] = [old, now].map((one) =>
+    one?.kind === 'image' && one.href ? ctx.url(one.href, one.sha256) : null,
+  )
   return html`<p data-code=${status ?? nothing}>${status ? html`<b>${status}</b> ` : nothing}${summary ?? nothing}</p>
-    ${details?.length ? html`<ul class="details">${details.slice(0, 20).map((line) => html`<li>${line}</li>`)}</ul>` : nothing}${more ? html`<p class="soft">and ${more} more</p>` : nothing}
-    ${diff?.length ? textDiff(diff) : left && right ? html`<wr-compare .left=${left} .right=${right} .before=${before} .after=${after}></wr-compare>`
-      : html`<div class="columns">${[[old, before], [now, after]].map(([one, name]) => html`<div><h3>${name}</h3>${one ? preview(ctx, one) : html`<p class="soft">not there</p>`}</div>`)}</div>`}`
+    ${
+      details?.length
+        ? html`<ul class="details">
+            ${details.slice(0, 20).map((line) => html`<li>${line}</li>`)}
+          </ul>`
+        : nothing
+    }${more ? html`<p class="soft">and ${more} more</p>` : nothing}
+    ${
+      diff?.length
+        ? textDiff(diff)
+        : left && right
+          ? html`<wr-compare .left=${left} .right=${right} .before=${before} .after=${after}></wr-compare>`
+          : html`<div class="columns">
+              ${[
+                [old, before],
+                [now, after],
+              ].map(
+                ([one, name]) =>
+                  html`<div>
+                    <h3>${name}</h3>
+                    ${one ? preview(ctx, one) : html`<p class="soft">not there</p>`}
+                  </div>`,
+              )}
+            </div>`
+    }`
 }
 
 // Old under new with a handle between them, and where their pixels differ.
 class Compare extends LitElement {
-  static properties = {left: {attribute: false}, right: {attribute: false}, before: {attribute: false}, after: {attribute: false}, at: {state: true}, said: {state: true}}
+  static properties = {
+    left: {attribute: false},
+    right: {attribute: false},
+    before: {attribute: false},
+    after: {attribute: false},
+    at: {state: true},
+    said: {state: true},
+  }
 
-  createRenderRoot() { return this }
+  createRenderRoot() {
+    return this
+  }
 
-  constructor() { super(); this.at = 50; this.said = '' }
+  constructor() {
+    super()
+    this.at = 50
+    this.said = ''
+  }
 
   render() {
-    return html`<div class="compare"><figure><div class="slider" style=${css({'--at': `${this.at}%`})}><img src=${this.left} alt=${this.before}><img class="over" src=${this.right} alt=${this.after}><span class="handle" aria-hidden="true"></span>
-        <input type="range" min="0" max="100" .value=${String(this.at)} aria-label="How much of ${this.after}" @input=${(event) => { this.at = Number(event.target.value) }}></div>
-        <figcaption><span>${this.after}</span><span>${this.before}</span></figcaption></figure>
-      <figure><canvas class="difference" role="img" aria-label="Where the pixels differ"></canvas><figcaption>${this.said}</figcaption></figure></div>`
+    return html`<div class="compare">
+      <figure>
+        <div class="slider" style=${css({'--at': `${this.at}%`})}>
+          <img src=${this.left} alt=${this.before} /><img class="over" src=${this.right} alt=${this.after} /><span
+            class="handle"
+            aria-hidden="true"
+          ></span>
+          <input
+            type="range"
+            min="0"
+            max="100"
+            .value=${String(this.at)}
+            aria-label="How much of ${this.after}"
+            @input=${(event) => {
+              this.at = Number(event.target.value)
+            }}
+          />
+        </div>
+        <figcaption><span>${this.after}</span><span>${this.before}</span></figcaption>
+      </figure>
+      <figure>
+        <canvas class="difference" role="img" aria-label="Where the pixels differ"></canvas>
+        <figcaption>${this.said}</figcaption>
+      </figure>
+    </div>`
   }
 
   async updated(changed) {
@@ -53,14 +111,16 @@ class Compare extends LitElement {
     for (let i = 0; i < out.data.length; i += 4) {
       const d = Math.max(...[0, 1, 2, 3].map((c) => Math.abs(old.data[i + c] - now.data[i + c])))
       if (d) differ += 1
-      const grey = 225 - (now.data[i] + now.data[i + 1] + now.data[i + 2]) / 3 * 0.12
+      const grey = 225 - ((now.data[i] + now.data[i + 1] + now.data[i + 2]) / 3) * 0.12
       out.data[i] = d ? 220 : grey
       out.data[i + 1] = d ? Math.max(20, 150 - d) : grey
       out.data[i + 2] = d ? 20 : grey
       out.data[i + 3] = 255
     }
     canvas.getContext('2d').putImageData(out, 0, 0)
-    this.said = differ ? `${differ.toLocaleString('en-US')} pixels differ${scale < 1 ? ' (of a smaller picture)' : ''}` : 'No pixel differs'
+    this.said = differ
+      ? `${differ.toLocaleString('en-US')} pixels differ${scale < 1 ? ' (of a smaller picture)' : ''}`
+      : 'No pixel differs'
   }
 }
 customElements.define('wr-compare', Compare)

@@ -3,7 +3,9 @@ import {noChange} from 'lit'
 import {Directive, directive} from 'lit/directive.js'
 
 class Css extends Directive {
-  render() { return noChange }
+  render() {
+    return noChange
+  }
   update(part, [properties]) {
     const {style} = part.element
     for (const name of this.names ?? []) if (!(name in properties)) style.removeProperty(name)

@@ -8,14 +8,36 @@ export function failureCard(failure, {id, brief = false, open = false} = {}) {
   const error = failure.error ?? ''
   const named = failure.error_type && !error.startsWith(failure.error_type) ? failure.error_type : ''
   return html`<article class="failure" data-id=${id ?? nothing} data-code=${failure.status ?? 'FAILED'}>
-    <p class="failure-head">${glyph('failed')}<b>${brief && id ? idLink(id) : 'It failed'}</b> ${failure.run ? html`in <a href=${link('run', failure.run)}>${failure.run}</a>` : nothing}${failure.attempt > 1 ? html`, attempt ${failure.attempt}` : nothing}</p>
+    <p class="failure-head">
+      ${glyph('failed')}<b>${brief && id ? idLink(id) : 'It failed'}</b>
+      ${failure.run ? html`in <a href=${link('run', failure.run)}>${failure.run}</a>` : nothing}${failure.attempt > 1 ? html`, attempt ${failure.attempt}` : nothing}
+    </p>
     <p class="failure-error">${named ? html`<b>${named}</b>: ` : nothing}${error}</p>
     ${failure.place ? html`<p class="soft"><code>${failure.place}</code></p>` : nothing}
     ${failure.because?.length ? html`<p>Blocked by ${failure.because.slice(0, 5).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}</p>` : nothing}
-    ${failure.traceback ? html`<details ?open=${open}><summary>Traceback</summary><div class="output">${copy(failure.traceback, 'Copy the traceback')}<pre tabindex="0" aria-label="Traceback">${failure.traceback}</pre></div></details>` : nothing}
+    ${
+      failure.traceback
+        ? html`<details ?open=${open}>
+            <summary>Traceback</summary>
+            <div class="output">
+              ${copy(failure.traceback, 'Copy the traceback')}
+              <pre tabindex="0" aria-label="Traceback">${failure.traceback}</pre>
+            </div>
+          </details>`
+        : nothing
+    }
     ${printed('Last lines of stderr', failure.stderr, open)}${printed('Last lines of stdout', failure.stdout, false)}
-    ${brief && id && !open ? html`<p class="failure-more"><a href=${link('why', id)}>Traceback and output</a></p>` : nothing}</article>`
+    ${brief && id && !open ? html`<p class="failure-more"><a href=${link('why', id)}>Traceback and output</a></p>` : nothing}
+  </article>`
 }
 
-const printed = (title, lines, open) => (lines?.length ? html`<details ?open=${open}><summary>${title}</summary><div class="output">${copy(lines.join('\n'), `Copy: ${title}`)}
-  <pre tabindex="0" aria-label=${title}>${lines.join('\n')}</pre></div></details>` : nothing)
+const printed = (title, lines, open) =>
+  lines?.length
+    ? html`<details ?open=${open}>
+        <summary>${title}</summary>
+        <div class="output">
+          ${copy(lines.join('\n'), `Copy: ${title}`)}
+          <pre tabindex="0" aria-label=${title}>${lines.join('\n')}</pre>
+        </div>
+      </details>`
+    : nothing

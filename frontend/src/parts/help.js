@@ -5,8 +5,31 @@ import {KEYS} from '../keys.js'
 import {ORDER, glyph, stateOf} from '../states.js'
 
 // The keys, and what the shapes mean.
-export const help = (close) => html`<dialog class="help" aria-label="Keys and shapes" @close=${close} @click=${(event) => { if (event.target === event.currentTarget) close() }}
-    ${ref((dialog) => { if (dialog && !dialog.open) dialog.showModal() })}>
-  <button type="button" class="plain close" @click=${close} aria-label="Close">${icons.close}</button>
-  <h2>Keys</h2><dl>${KEYS.map(([keys, words]) => html`<div><dt>${keys.split(' ').map((key) => html`<kbd>${key}</kbd>`)}</dt><dd>${words}</dd></div>`)}</dl>
-  <h2>Shapes</h2><ul class="legend">${ORDER.map((name) => html`<li>${glyph(name)} ${stateOf(name).word}</li>`)}</ul></dialog>`
+export const help = (close) =>
+  html`<dialog
+    class="help"
+    aria-label="Keys and shapes"
+    @close=${close}
+    @click=${(event) => {
+      if (event.target === event.currentTarget) close()
+    }}
+    ${ref((dialog) => {
+      if (dialog && !dialog.open) dialog.showModal()
+    })}
+  >
+    <button type="button" class="plain close" @click=${close} aria-label="Close">${icons.close}</button>
+    <h2>Keys</h2>
+    <dl>
+      ${KEYS.map(
+        ([keys, words]) =>
+          html`<div>
+            <dt>${keys.split(' ').map((key) => html`<kbd>${key}</kbd>`)}</dt>
+            <dd>${words}</dd>
+          </div>`,
+      )}
+    </dl>
+    <h2>Shapes</h2>
+    <ul class="legend">
+      ${ORDER.map((name) => html`<li>${glyph(name)} ${stateOf(name).word}</li>`)}
+    </ul>
+  </dialog>`

@@ -8,28 +8,49 @@ const DRAWN = 120
 class Network extends LitElement {
   static properties = {network: {attribute: false}, placed: {state: true}}
 
-  createRenderRoot() { return this }
+  createRenderRoot() {
+    return this
+  }
 
   async willUpdate(changed) {
     if (!changed.has('network') || !this.network) return
     const {nodes, edges} = this.network
     this.placed = null
     if (nodes.length > DRAWN) return
-    const boxes = nodes.map((node) => ({id: name(node), width: Math.min(Math.max(name(node).length * 8 + 24, 44), 190), height: 30}))
+    const boxes = nodes.map((node) => ({
+      id: name(node),
+      width: Math.min(Math.max(name(node).length * 8 + 24, 44), 190),
+      height: 30,
+    }))
     const known = new Set(boxes.map((box) => box.id))
     const lines = edges.filter((edge) => known.has(edge.from) && known.has(edge.to))
-    const result = await place(boxes, lines.map(({from, to}) => [from, to]), 'LR')
+    const result = await place(
+      boxes,
+      lines.map(({from, to}) => [from, to]),
+      'LR',
+    )
     this.placed = {result, lines, paths: paths(lines, result, 'LR')}
   }
 
   render() {
     const {nodes, edges} = this.network
-    return html`${this.placed ? html`<div class="scroll network" tabindex="0" role="region" aria-label="Graph">${svg`<svg width=${this.placed.result.width} height=${this.placed.result.height} role="img" aria-label="Graph of ${nodes.length} nodes">
+    return html`${
+        this.placed
+          ? html`<div class="scroll network" tabindex="0" role="region" aria-label="Graph">
+              ${svg`<svg width=${this.placed.result.width} height=${this.placed.result.height} role="img" aria-label="Graph of ${nodes.length} nodes">
         <defs><marker id="net" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path class="arrow" d="M1 1 7 4 1 7"></path></marker></defs>
         ${this.placed.paths.map((path, at) => svg`<path class="line" d=${path} marker-end=${this.placed.lines[at].directed === false ? nothing : 'url(#net)'}></path>`)}
-        ${this.placed.result.nodes.map((node) => svg`<g><rect class="net-node" x=${node.x - node.width / 2} y=${node.y - 15} width=${node.width} height="30" rx="8"></rect><text x=${node.x} y=${node.y + 4} text-anchor="middle">${node.id.length > 20 ? `${node.id.slice(0, 19)}…` : node.id}</text></g>`)}</svg>`}</div>` : nothing}
-      <details><summary>${plural(nodes.length, 'node')}, ${plural(edges.length, 'edge')}</summary><ul class="jobs">${edges.slice(0, 200).map((edge) => html`<li>${edge.from} ${edge.directed === false ? '—' : '→'} ${edge.to}</li>`)}${edges.length > 200 ? html`<li class="soft">and ${count(edges.length - 200)} more</li>` : nothing}</ul></details>`
+        ${this.placed.result.nodes.map((node) => svg`<g><rect class="net-node" x=${node.x - node.width / 2} y=${node.y - 15} width=${node.width} height="30" rx="8"></rect><text x=${node.x} y=${node.y + 4} text-anchor="middle">${node.id.length > 20 ? `${node.id.slice(0, 19)}…` : node.id}</text></g>`)}</svg>`}
+            </div>`
+          : nothing
+      }
+      <details>
+        <summary>${plural(nodes.length, 'node')}, ${plural(edges.length, 'edge')}</summary>
+        <ul class="jobs">
+          ${edges.slice(0, 200).map((edge) => html`<li>${edge.from} ${edge.directed === false ? '—' : '→'} ${edge.to}</li>`)}${edges.length > 200 ? html`<li class="soft">and ${count(edges.length - 200)} more</li>` : nothing}
+        </ul>
+      </details>`
   }
 }
-const name = (node) => String(typeof node === 'object' ? node.id ?? node.name : node)
+const name = (node) => String(typeof node === 'object' ? (node.id ?? node.name) : node)
 customElements.define('wr-network', Network)

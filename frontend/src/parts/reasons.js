@@ -5,8 +5,13 @@ import {bytes, inline, shortHash} from '../format.js'
 import {link} from '../router.js'
 
 const CHANGES = {
-  deleted: 'was deleted', changed: 'was changed by hand', unpublished: 'is not published there yet', unreadable: 'is no valid JSON object any more',
-  lost: 'has lost its stored bytes', retyped: 'was made with another type or suffix', disowned: 'is not recognised by its action',
+  deleted: 'was deleted',
+  changed: 'was changed by hand',
+  unpublished: 'is not published there yet',
+  unreadable: 'is no valid JSON object any more',
+  lost: 'has lost its stored bytes',
+  retyped: 'was made with another type or suffix',
+  disowned: 'is not recognised by its action',
 }
 
 // What a code says in a few words, for lists and headings. Codes that are not here are shown as they are.
@@ -26,40 +31,80 @@ export function sentence(reason) {
   if (reason.more) return html`… and ${reason.more} more of the same.`
   switch (reason.code) {
     case 'RETRY_PREVIOUS_FAILURE':
-      return html`It failed in <a href=${link('run', reason.run)}>${reason.run}</a>${reason.attempt > 1 ? html`, attempt ${reason.attempt}` : nothing}: <b>${reason.error_type}</b>.
+      return html`It failed in
+        <a href=${link('run', reason.run)}>${reason.run}</a
+        >${reason.attempt > 1 ? html`, attempt ${reason.attempt}` : nothing}: <b>${reason.error_type}</b>.
         <span class="quote">${reason.error}</span>`
     case 'MISSING_OUTPUT':
       if (!reason.artifact) return html`It has not succeeded yet.`
-      return reason.change ? html`${idLink(reason.artifact)} ${CHANGES[reason.change] ?? reason.change}${reason.path ? html`: <code>${reason.path}</code>` : nothing}.`
+      return reason.change
+        ? html`${idLink(reason.artifact)}
+          ${CHANGES[reason.change] ?? reason.change}${reason.path ? html`: <code>${reason.path}</code>` : nothing}.`
         : html`${idLink(reason.artifact)} was never made.`
-    case 'INPUT_CHANGED': return inputSentence(reason)
-    case 'UPSTREAM_FAILED': return html`It needs ${idLink(reason.artifact)}, and the job that makes it failed.`
-    case 'UPSTREAM_DIRTY': return html`It reads what ${idLink(reason.job)} makes, and that job will run.`
-    case 'FORCED': return html`You asked for it with <code>--force ${reason.by}</code>.`
-    default: return html`${reason.text ?? ''}`
+    case 'INPUT_CHANGED':
+      return inputSentence(reason)
+    case 'UPSTREAM_FAILED':
+      return html`It needs ${idLink(reason.artifact)}, and the job that makes it failed.`
+    case 'UPSTREAM_DIRTY':
+      return html`It reads what ${idLink(reason.job)} makes, and that job will run.`
+    case 'FORCED':
+      return html`You asked for it with <code>--force ${reason.by}</code>.`
+    default:
+      return html`${reason.text ?? ''}`
   }
 }
 
-function inputSentence({binding, source, old_source: was, old, new: now, problem, files, versions, old_as: oldAs, new_as: newAs, text}) {
+function inputSentence({
+  binding,
+  source,
+  old_source: was,
+  old,
+  new: now,
+  problem,
+  files,
+  versions,
+  old_as: oldAs,
+  new_as: newAs,
+  text,
+}) {
   if (problem) return html`<b>${binding}</b> cannot be computed: ${problem}`
-  if (binding === 'action') return html`The code of its action changed${files?.length ? html`: ${files.map((file, at) => html`${at ? ', ' : ''}<code>${file}</code>`)}` : nothing}${versions?.length ? html` (${versions.join(', ')})` : nothing}.`
+  if (binding === 'action')
+    return html`The code of its action
+    changed${files?.length ? html`: ${files.map((file, at) => html`${at ? ', ' : ''}<code>${file}</code>`)}` : nothing}${versions?.length ? html` (${versions.join(', ')})` : nothing}.`
   if (!source && !was) return html`<b>${binding}</b>: ${old ? 'another list' : 'an empty list was added or removed'}.`
   if (!source) return html`<b>${binding}</b> no longer reads ${idLink(was)}.`
   const own = /\.(with|env)\./.exec(source) || source.endsWith('.action')
-  const from = own ? nothing : html` reads ${idLink(source)}${was && was !== source ? html` instead of ${idLink(was)}` : nothing}`
+  const from = own
+    ? nothing
+    : html` reads ${idLink(source)}${was && was !== source ? html` instead of ${idLink(was)}` : nothing}`
   if (!old) return html`<b>${binding}</b>${from === nothing ? ' was added' : html`${from}: that is new`}.`
   if (old === now) return html`<b>${binding}</b>${from}, in another form: ${oldAs ?? ''} → ${newAs ?? text}.`
-  return own ? html`The parameter <b>${binding}</b> changed.` : html`<b>${binding}</b>${from}, and its content is not what the last success read.`
+  return own
+    ? html`The parameter <b>${binding}</b> changed.`
+    : html`<b>${binding}</b>${from}, and its content is not what the last success read.`
 }
 
 // One reason with its change, if there is one.
 export function reasonCard(reason, {change, url, job, compact = false} = {}) {
-  return html`<article class="reason code-${isConsequence(reason.code) ? 'follows' : 'own'}" data-code=${reason.code} data-id=${job ?? nothing}>
+  return html`<article
+    class="reason code-${isConsequence(reason.code) ? 'follows' : 'own'}"
+    data-code=${reason.code}
+    data-id=${job ?? nothing}
+  >
     <p class="code">${reason.code}</p>
     <p class="sentence">${sentence(reason)}</p>
-    ${change ? changed(change, {url, compact}) : reason.old_value !== undefined || reason.new_value !== undefined
-      ? changed({old: {value: reason.old_value, sha256: reason.old}, new: {value: reason.new_value, sha256: reason.new}}, {url, compact})
-      : reason.old || reason.new ? html`<p class="hashes">${hash(reason.old)}${icons.arrow}${hash(reason.new)}</p>` : nothing}
+    ${
+      change
+        ? changed(change, {url, compact})
+        : reason.old_value !== undefined || reason.new_value !== undefined
+          ? changed(
+              {old: {value: reason.old_value, sha256: reason.old}, new: {value: reason.new_value, sha256: reason.new}},
+              {url, compact},
+            )
+          : reason.old || reason.new
+            ? html`<p class="hashes">${hash(reason.old)}${icons.arrow}${hash(reason.new)}</p>`
+            : nothing
+    }
   </article>`
 }
 
@@ -68,17 +113,27 @@ const hash = (sha) => html`<code title=${sha ?? ''}>${sha ? shortHash(sha) : 'no
 export function changed(change, {url, compact = false} = {}) {
   const {old, new: now, diff, diff_more: more} = change
   const path = change.path ?? now?.path ?? old?.path
-  if (diff?.length) return html`${path ? html`<p class="soft path">${path}</p>` : nothing}${textDiff(diff, more, compact ? 6 : 400)}`
+  if (diff?.length)
+    return html`${path ? html`<p class="soft path">${path}</p>` : nothing}${textDiff(diff, more, compact ? 6 : 400)}`
   if (isPicture(old) || isPicture(now)) {
-    return html`<div class="then-now">${pictured(old, url, old?.run ?? 'before')}<span class="to">${icons.arrow}</span>${pictured(now, url, 'now')}
-      <p class="soft path">${path ?? nothing}${old?.size && now?.size ? html`<br>${bytes(old.size)} → ${bytes(now.size)}` : nothing}${change.summary ? html`<br>${change.summary}` : nothing}</p></div>`
+    return html`<div class="then-now">
+      ${pictured(old, url, old?.run ?? 'before')}<span class="to">${icons.arrow}</span>${pictured(now, url, 'now')}
+      <p class="soft path">
+        ${path ?? nothing}${old?.size && now?.size ? html`<br />${bytes(old.size)} → ${bytes(now.size)}` : nothing}${change.summary ? html`<br />${change.summary}` : nothing}
+      </p>
+    </div>`
   }
   if (hasValue(old) || hasValue(now)) {
-    return html`<div class="values"><span class="was">${hasValue(old) ? inline(old.value, compact ? 80 : 400) : side(old)}</span>
-      <span class="to">${icons.arrow}</span><span class="is">${hasValue(now) ? inline(now.value, compact ? 80 : 400) : side(now)}</span></div>`
+    return html`<div class="values">
+      <span class="was">${hasValue(old) ? inline(old.value, compact ? 80 : 400) : side(old)}</span>
+      <span class="to">${icons.arrow}</span
+      ><span class="is">${hasValue(now) ? inline(now.value, compact ? 80 : 400) : side(now)}</span>
+    </div>`
   }
-  return html`<div class="values"><span class="was">${side(old)}</span><span class="to">${icons.arrow}</span><span class="is">${side(now)}</span>
-    ${path ? html`<span class="soft path">${path}</span>` : nothing}</div>`
+  return html`<div class="values">
+    <span class="was">${side(old)}</span><span class="to">${icons.arrow}</span
+    ><span class="is">${side(now)}</span> ${path ? html`<span class="soft path">${path}</span>` : nothing}
+  </div>`
 }
 
 const hasValue = (one) => one && 'value' in one && one.value !== undefined
@@ -86,19 +141,37 @@ const isPicture = (one) => one && (one.kind === 'image' || one.kind === 'svg') &
 
 function side(one) {
   if (!one) return html`<span class="soft">nothing</span>`
-  return html`<code title=${one.sha256 ?? ''}>${shortHash(one.sha256)}</code>${one.size !== undefined ? html` <span class="soft">${bytes(one.size)}</span>` : nothing}
+  return html`<code title=${one.sha256 ?? ''}>${shortHash(one.sha256)}</code
+    >${one.size !== undefined ? html` <span class="soft">${bytes(one.size)}</span>` : nothing}
     ${one.kept === false ? html`<span class="soft">old content not kept</span>` : nothing}`
 }
 
 function pictured(one, url, label) {
   const src = isPicture(one) ? url(one.href, one.sha256) : null
-  return html`<figure class="pictured">${src ? html`<img src=${src} alt="${label}: ${one.sha256 ? shortHash(one.sha256) : ''}" decoding="async">`
-    : html`<span class="no-picture">${one?.kept === false ? 'old content not kept' : one ? shortHash(one.sha256) || 'not here' : 'nothing'}</span>`}
-    <figcaption>${label}${one?.sha256 ? html` · <code>${shortHash(one.sha256).slice(0, 4)}…</code>` : nothing}</figcaption></figure>`
+  return html`<figure class="pictured">
+    ${
+      src
+        ? html`<img src=${src} alt="${label}: ${one.sha256 ? shortHash(one.sha256) : ''}" decoding="async" />`
+        : html`<span class="no-picture"
+            >${one?.kept === false ? 'old content not kept' : one ? shortHash(one.sha256) || 'not here' : 'nothing'}</span
+          >`
+    }
+    <figcaption>
+      ${label}${one?.sha256 ? html` · <code>${shortHash(one.sha256).slice(0, 4)}…</code>` : nothing}
+    </figcaption>
+  </figure>`
 }
 
 export function textDiff(lines, more = 0, most = 400) {
-  return html`<div class="diff" role="table" aria-label="Changed lines">${lines.slice(0, most).map(([mark, text]) =>
-    html`<div role="row" class=${mark === '+' ? 'added' : mark === '-' ? 'removed' : 'same'}><span role="cell" class="mark">${mark}</span><span role="cell">${text}</span></div>`)}
-    ${more || lines.length > most ? html`<div role="row"><span role="cell" class="soft">… ${more + Math.max(lines.length - most, 0)} more lines</span></div>` : nothing}</div>`
+  return html`<div class="diff" role="table" aria-label="Changed lines">
+    ${lines
+      .slice(0, most)
+      .map(
+        ([mark, text]) =>
+          html`<div role="row" class=${mark === '+' ? 'added' : mark === '-' ? 'removed' : 'same'}>
+            <span role="cell" class="mark">${mark}</span><span role="cell">${text}</span>
+          </div>`,
+      )}
+    ${more || lines.length > most ? html`<div role="row"><span role="cell" class="soft">… ${more + Math.max(lines.length - most, 0)} more lines</span></div>` : nothing}
+  </div>`
 }

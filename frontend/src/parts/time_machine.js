@@ -13,7 +13,13 @@ const BARS = 60
 export function timeMachine(ctx) {
   const {state, route} = ctx
   const runs = (state.runs ?? []).filter((run) => run.mode === 'run')
-  if (!runs.length) return html`<section class="time none" aria-label="Time machine"><div class="time-title"><h2>Time machine</h2><p class="soft">After the first run, every plan stays here as it was.</p></div></section>`
+  if (!runs.length)
+    return html`<section class="time none" aria-label="Time machine">
+      <div class="time-title">
+        <h2>Time machine</h2>
+        <p class="soft">After the first run, every plan stays here as it was.</p>
+      </div>
+    </section>`
   const chosen = route.view === 'plan' ? route.args[0] : null
   const at = chosen ? runs.findIndex((run) => run.run === chosen) : -1
   const from = Math.max(0, Math.min(runs.length - SHOWN, at < 0 ? Infinity : at - SHOWN + 3))
@@ -21,23 +27,96 @@ export function timeMachine(ctx) {
   const run = runs[at] ?? runs.at(-1)
   const detail = ctx.read('run', {id: run.run}).value
   return html`<section class="time" aria-label="Time machine">
-    <div class="time-title"><h2>Time machine</h2><p class="soft">Any past plan, as it was.</p></div>
-    <div class="time-line">${detail ? small(detail) : html`<div class="small-timeline"></div>`}
-      <ol class="stops">${from ? html`<li class="earlier"><a href=${link('runs')}>${count(from)} earlier</a></li>` : nothing}
-        ${shown.map((one) => html`<li><a href=${link('plan', one.run)} aria-current=${chosen === one.run ? 'step' : nothing} data-id=${one.run} title="${one.run} ${one.state}: ${said(one)}">
-          <span class="stop-mark">${glyph(mark(one))}</span><span class="stop-name">${one.run}${one.state === 'succeeded' ? nothing : html` <span class="tone-${stateOf(mark(one)).tone}">${one.state}</span>`}</span></a></li>`)}
-        <li class="now"><a href=${link('graph')} aria-current=${chosen ? nothing : 'step'}><span class="stop-mark"></span><span class="stop-name">now</span></a></li></ol></div>
-    <div class="time-facts"><h3><a href=${link('run', run.run)}>${run.run} ${run.state}${run.duration !== null && run.duration !== undefined ? ` in ${duration(run.duration)}` : ''}</a></h3>
-      <dl>${[['when', ago(run.started)], ['steps', said(run)], ['spent', detail?.usage ? (detail.usage.cost === null || detail.usage.cost === undefined ? 'nothing' : money(detail.usage.cost)) : null],
-        ['processor', detail?.usage?.cpu_seconds ? duration(detail.usage.cpu_seconds) : null], ['peak memory', detail?.usage?.max_rss_bytes ? bytes(detail.usage.max_rss_bytes) : null]]
-        .filter(([, value]) => value).map(([name, value]) => html`<div><dt>${name}</dt><dd>${value}</dd></div>`)}</dl></div></section>`
+    <div class="time-title">
+      <h2>Time machine</h2>
+      <p class="soft">Any past plan, as it was.</p>
+    </div>
+    <div class="time-line">
+      ${detail ? small(detail) : html`<div class="small-timeline"></div>`}
+      <ol class="stops">
+        ${from ? html`<li class="earlier"><a href=${link('runs')}>${count(from)} earlier</a></li>` : nothing}
+        ${shown.map(
+          (one) =>
+            html`<li>
+              <a
+                href=${link('plan', one.run)}
+                aria-current=${chosen === one.run ? 'step' : nothing}
+                data-id=${one.run}
+                title="${one.run} ${one.state}: ${said(one)}"
+              >
+                <span class="stop-mark">${glyph(mark(one))}</span
+                ><span class="stop-name"
+                  >${one.run}${one.state === 'succeeded' ? nothing : html` <span class="tone-${stateOf(mark(one)).tone}">${one.state}</span>`}</span
+                ></a
+              >
+            </li>`,
+        )}
+        <li class="now">
+          <a href=${link('graph')} aria-current=${chosen ? nothing : 'step'}
+            ><span class="stop-mark"></span><span class="stop-name">now</span></a
+          >
+        </li>
+      </ol>
+    </div>
+    <div class="time-facts">
+      <h3>
+        <a href=${link('run', run.run)}
+          >${run.run}
+          ${run.state}${run.duration !== null && run.duration !== undefined ? ` in ${duration(run.duration)}` : ''}</a
+        >
+      </h3>
+      <dl>
+        ${[
+          ['when', ago(run.started)],
+          ['steps', said(run)],
+          [
+            'spent',
+            detail?.usage
+              ? detail.usage.cost === null || detail.usage.cost === undefined
+                ? 'nothing'
+                : money(detail.usage.cost)
+              : null,
+          ],
+          ['processor', detail?.usage?.cpu_seconds ? duration(detail.usage.cpu_seconds) : null],
+          ['peak memory', detail?.usage?.max_rss_bytes ? bytes(detail.usage.max_rss_bytes) : null],
+        ]
+          .filter(([, value]) => value)
+          .map(
+            ([name, value]) =>
+              html`<div>
+                <dt>${name}</dt>
+                <dd>${value}</dd>
+              </div>`,
+          )}
+      </dl>
+    </div>
+  </section>`
 }
 
-const mark = (run) => (run.state === 'succeeded' ? 'succeeded' : run.state === 'running' ? 'running' : run.state === 'interrupted' ? 'interrupted' : 'failed')
+const mark = (run) =>
+  run.state === 'succeeded'
+    ? 'succeeded'
+    : run.state === 'running'
+      ? 'running'
+      : run.state === 'interrupted'
+        ? 'interrupted'
+        : 'failed'
 
 export function said(run) {
-  const words = [[run.completed - (run.reused ?? 0) > 0 ? run.completed - (run.reused ?? 0) : run.completed, 'executed'], [run.reused, 'reused'], [run.failed, 'failed'], [run.interrupted, 'interrupted'], [run.blocked, 'blocked'], [(run.skipped ?? 0) - 0, 'inactive']]
-  return words.filter(([n]) => n > 0).map(([n, word]) => `${count(n)} ${word}`).join(', ') || plural(run.planned ?? 0, 'step')
+  const words = [
+    [run.completed - (run.reused ?? 0) > 0 ? run.completed - (run.reused ?? 0) : run.completed, 'executed'],
+    [run.reused, 'reused'],
+    [run.failed, 'failed'],
+    [run.interrupted, 'interrupted'],
+    [run.blocked, 'blocked'],
+    [(run.skipped ?? 0) - 0, 'inactive'],
+  ]
+  return (
+    words
+      .filter(([n]) => n > 0)
+      .map(([n, word]) => `${count(n)} ${word}`)
+      .join(', ') || plural(run.planned ?? 0, 'step')
+  )
 }
 
 function small({timeline, id}) {
@@ -45,8 +124,20 @@ function small({timeline, id}) {
   const scale = scaleOf(timeline)
   const steps = lanesOf(timeline, scale.end).filter((step) => step.lane < LANES)
   const lanes = Math.max(...steps.map((step) => step.lane)) + 1
-  return html`<div class="small-timeline" style=${css({'--lanes': lanes})} role="img" aria-label="Steps of ${id} in time">${steps.slice(0, BARS).map((step) => {
-    const [x, to] = [scale.at(step.start), scale.at(step.end)]
-    return html`<span class="bit tone-${toneOf(step.status)} ${to - x < 0.05 ? 'tiny' : ''}" title="${timeline.steps[step.step]}: ${duration(step.end - step.start)}" style=${css({left: `${x * 100}%`, width: `${Math.max((to - x) * 100, 0.4)}%`, '--lane': step.lane})}>${to - x < 0.05 ? nothing : bare(timeline.steps[step.step])}</span>`
-  })}</div>`
+  return html`<div
+    class="small-timeline"
+    style=${css({'--lanes': lanes})}
+    role="img"
+    aria-label="Steps of ${id} in time"
+  >
+    ${steps.slice(0, BARS).map((step) => {
+      const [x, to] = [scale.at(step.start), scale.at(step.end)]
+      return html`<span
+        class="bit tone-${toneOf(step.status)} ${to - x < 0.05 ? 'tiny' : ''}"
+        title="${timeline.steps[step.step]}: ${duration(step.end - step.start)}"
+        style=${css({left: `${x * 100}%`, width: `${Math.max((to - x) * 100, 0.4)}%`, '--lane': step.lane})}
+        >${to - x < 0.05 ? nothing : bare(timeline.steps[step.step])}</span
+      >`
+    })}
+  </div>`
 }

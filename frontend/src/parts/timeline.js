@@ -11,7 +11,8 @@ export function scaleOf({duration, gaps = []}, now = duration) {
   const whole = busy + short * idle.length
   const at = (seconds) => {
     let x = seconds
-    for (const [from, to] of idle) if (seconds > from) x -= Math.min(seconds, to) - from - short * Math.min((seconds - from) / (to - from), 1)
+    for (const [from, to] of idle)
+      if (seconds > from) x -= Math.min(seconds, to) - from - short * Math.min((seconds - from) / (to - from), 1)
     return Math.min(Math.max(x / whole, 0), 1)
   }
   return {at, end, gaps: idle.map(([from, to]) => ({from: at(from), to: at(to), seconds: to - from}))}
@@ -26,12 +27,30 @@ export function lanesOf({step = [], attempt = [], start = [], end = [], status =
     let lane = free.findIndex((time) => time <= start[at] + 1e-9)
     if (lane < 0) lane = free.push(0) - 1
     free[lane] = stop
-    return {step: step[at], attempt: attempt[at], start: start[at], end: stop, open: end[at] === null, status: status[at], retry: retry[at], lane}
+    return {
+      step: step[at],
+      attempt: attempt[at],
+      start: start[at],
+      end: stop,
+      open: end[at] === null,
+      status: status[at],
+      retry: retry[at],
+      lane,
+    }
   })
 }
 
 export const TONES = {
-  EXECUTES: 'ok', SUCCEEDED: 'ok', COMPLETED: 'ok', RUNNING: 'live', FAILED: 'bad', TIMED_OUT: 'bad', INTERRUPTED: 'bad',
-  SKIPS: 'off', REUSED: 'reuse', BLOCKED: 'wait', ADOPTED: 'reuse',
+  EXECUTES: 'ok',
+  SUCCEEDED: 'ok',
+  COMPLETED: 'ok',
+  RUNNING: 'live',
+  FAILED: 'bad',
+  TIMED_OUT: 'bad',
+  INTERRUPTED: 'bad',
+  SKIPS: 'off',
+  REUSED: 'reuse',
+  BLOCKED: 'wait',
+  ADOPTED: 'reuse',
 }
 export const toneOf = (status) => TONES[String(status).toUpperCase()] ?? 'off'

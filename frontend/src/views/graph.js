@@ -1,7 +1,18 @@
 // The first screen: what will run and why, in words beside the graph, with the runs below it.
 import {html, nothing} from 'lit'
 import '../graph/element.js'
-import {answer, bar, command, icons, idLink, idText, problem, sorted, state as stateChip, waiting} from '../parts/basics.js'
+import {
+  answer,
+  bar,
+  command,
+  icons,
+  idLink,
+  idText,
+  problem,
+  sorted,
+  state as stateChip,
+  waiting,
+} from '../parts/basics.js'
 import {link} from '../router.js'
 import {codeWords, isConsequence, reasonCard} from '../parts/reasons.js'
 import {count, duration, plural} from '../format.js'
@@ -21,49 +32,92 @@ export function graphView(ctx) {
   return frame(ctx, {
     selected: id,
     focused: id && !pattern && id.startsWith('Job:') ? ctx.read('focus', {id}).value : null,
-    panel: id ? (pattern ? jobPanel(ctx, id) : whyPanel(ctx, id)) : params.list !== undefined ? listPanel(ctx) : story(ctx),
+    panel: id
+      ? pattern
+        ? jobPanel(ctx, id)
+        : whyPanel(ctx, id)
+      : params.list !== undefined
+        ? listPanel(ctx)
+        : story(ctx),
     label: id ? `Why ${id}` : 'What will run, and why',
-    foot: id ? html`<p class="hint soft">In focus: what ${id} reads, and what it makes run. <kbd>esc</kbd> clears</p>` : nothing,
+    foot: id
+      ? html`<p class="hint soft">In focus: what ${id} reads, and what it makes run. <kbd>esc</kbd> clears</p>`
+      : nothing,
     strip: state.totals ? timeMachine(ctx) : nothing,
   })
 }
 
 // Graph, panel and time machine: also the frame of past plans.
-export function frame(ctx, {selected = null, focused = null, overlay = null, panel, label, foot = nothing, strip = nothing}) {
+export function frame(
+  ctx,
+  {selected = null, focused = null, overlay = null, panel, label, foot = nothing, strip = nothing},
+) {
   const graph = ctx.read('graph')
   const small = (ctx.state.totals?.jobs ?? Infinity) <= ONE_BY_ONE
-  const rows = small && !overlay ? ctx.read('instances', {page: 0}).value?.rows ?? null : null
-  return html`<div class="workbench"><section class="canvas" aria-label="Graph">
-      ${graph.error ? problem(graph.error) : graph.value ? graph.value.nodes.length ? html`<wr-graph .graph=${graph.value} .rows=${rows} .selected=${selected} .focused=${focused}
-        .overlay=${overlay} .url=${ctx.url}></wr-graph>` : html`<p class="laying-out">The workflow has no jobs.</p>` : waiting()}${foot}</section>
-    <aside class="panel" aria-label=${label} tabindex="0">${panel}</aside></div>${strip}`
+  const rows = small && !overlay ? (ctx.read('instances', {page: 0}).value?.rows ?? null) : null
+  return html`<div class="workbench">
+      <section class="canvas" aria-label="Graph">
+        ${
+          graph.error
+            ? problem(graph.error)
+            : graph.value
+              ? graph.value.nodes.length
+                ? html`<wr-graph
+                    .graph=${graph.value}
+                    .rows=${rows}
+                    .selected=${selected}
+                    .focused=${focused}
+                    .overlay=${overlay}
+                    .url=${ctx.url}
+                  ></wr-graph>`
+                : html`<p class="laying-out">The workflow has no jobs.</p>`
+              : waiting()
+        }${foot}
+      </section>
+      <aside class="panel" aria-label=${label} tabindex="0">${panel}</aside>
+    </div>
+    ${strip}`
 }
 
 // --- nothing selected: the plan in words ----------------------------------------------------------------------------
 
 function story(ctx) {
   const {state} = ctx
-  if (!state.totals) return html`<h1>There is no plan</h1>${failures(ctx)}`
+  if (!state.totals)
+    return html`<h1>There is no plan</h1>
+      ${failures(ctx)}`
   const {planned = 0, deferred = 0, jobs, inactive = 0} = state.totals
   const listed = ctx.read('graph').value
   const causes = listed ? ownCodes(listed.nodes) : []
-  return html`${heading(ctx)}
-    ${causes.some(([code]) => code === RETRY) ? nothing : failures(ctx)}
-    ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))}
-    ${listed && (planned || deferred) ? following(listed.nodes) : nothing}
-    ${planned || deferred ? nothing : html`<p class="verdict">Nothing that the ${plural(jobs, 'job')} read has changed since ${jobs === 1 ? 'its' : 'their'} last success${inactive ? html`; ${plural(inactive, 'job')} ${inactive === 1 ? 'is' : 'are'} inactive, because a condition is false` : nothing}.
-      Choose a job to see what it was made from.</p>`}
-    ${changes(ctx)}${planned || deferred || !listed ? nothing : made(ctx, listed)}
-    ${command(ctx.command(planned || deferred ? 'whyrun explain' : 'whyrun status'))}`
+  return html`${heading(ctx)} ${causes.some(([code]) => code === RETRY) ? nothing : failures(ctx)}
+  ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))}
+  ${listed && (planned || deferred) ? following(listed.nodes) : nothing}
+  ${
+    planned || deferred
+      ? nothing
+      : html`<p class="verdict">
+          Nothing that the ${plural(jobs, 'job')} read has changed since ${jobs === 1 ? 'its' : 'their'} last
+          success${inactive ? html`; ${plural(inactive, 'job')} ${inactive === 1 ? 'is' : 'are'} inactive, because a condition is false` : nothing}.
+          Choose a job to see what it was made from.
+        </p>`
+  }
+  ${changes(ctx)}${planned || deferred || !listed ? nothing : made(ctx, listed)}
+  ${command(ctx.command(planned || deferred ? 'whyrun explain' : 'whyrun status'))}`
 }
 
 function heading({state}) {
   const {planned, reused = 0, jobs} = state.totals
   const first = !state.runs?.length
   const run = planned - reused
-  if (!planned) return html`<h1 data-said>Everything is up to date</h1>${state.description ? html`<p class="soft">${state.description}</p>` : nothing}`
-  return html`<h1 data-said>${run ? run === jobs ? html`${jobs > 1 ? 'All ' : ''}${plural(jobs, 'job')} will run` : html`${count(run)} of ${plural(jobs, 'job')} will run` : html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`}</h1>
-    <p class="soft">${first ? 'There was no run yet. ' : nothing}${state.estimate === null || state.estimate === undefined ? 'How long it takes is not known yet' : html`About ${duration(state.estimate)}`}${run && reused ? html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs` : nothing}.</p>`
+  if (!planned)
+    return html`<h1 data-said>Everything is up to date</h1>
+      ${state.description ? html`<p class="soft">${state.description}</p>` : nothing}`
+  return html`<h1 data-said>
+      ${run ? (run === jobs ? html`${jobs > 1 ? 'All ' : ''}${plural(jobs, 'job')} will run` : html`${count(run)} of ${plural(jobs, 'job')} will run`) : html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`}
+    </h1>
+    <p class="soft">
+      ${first ? 'There was no run yet. ' : nothing}${state.estimate === null || state.estimate === undefined ? 'How long it takes is not known yet' : html`About ${duration(state.estimate)}`}${run && reused ? html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs` : nothing}.
+    </p>`
 }
 
 const RETRY = 'RETRY_PREVIOUS_FAILURE'
@@ -96,14 +150,45 @@ function cause(ctx, code, n, nodes) {
   const page = ctx.read('instances', {code, page: 0})
   const rows = (page.value?.rows ?? []).filter((row) => row.code === code)
   const all = code === 'MISSING_OUTPUT' && rows.every((row) => row.outcome === 'never')
-  const heading = all ? `${plural(n, 'job')} never ran` : code === 'INPUT_CHANGED' && n === 1 && rows[0] ? changedName(ctx.read('why', {id: rows[0].id}).value) : BECAUSE[code]?.(n) ?? `${codeWords(code)}: ${plural(n, 'job')}`
+  const heading = all
+    ? `${plural(n, 'job')} never ran`
+    : code === 'INPUT_CHANGED' && n === 1 && rows[0]
+      ? changedName(ctx.read('why', {id: rows[0].id}).value)
+      : (BECAUSE[code]?.(n) ?? `${codeWords(code)}: ${plural(n, 'job')}`)
   const opened = all || n > 12 ? [] : rows.slice(0, OPENED)
-  return html`<section class="cause" data-code=${code}><h2><span class="lead">Because</span> ${heading}</h2>
+  return html`<section class="cause" data-code=${code}>
+    <h2><span class="lead">Because</span> ${heading}</h2>
     ${code === RETRY && ctx.state.failures?.length ? failures(ctx) : opened.map((row) => opening(ctx, row, code))}
-    ${n > opened.length && !(code === RETRY && n <= 3) ? html`<ul class="jobs">${nodes.length === 1 || n > 12 ? nodes.slice(0, 12).map((node) => html`<li><a class="id" data-id=${node.count === 1 ? node.first : node.pattern} data-code=${code}
-          href=${link('why', node.count === 1 ? node.first : node.pattern)}>${glyph('planned')}${idText(node.job)}</a><span class="soft">${node.count > 1 ? `${count(node.headlines[code])} of ${count(node.count)}` : nothing}</span></li>`)
-      : rows.slice(opened.length, opened.length + 8).map((row) => html`<li>${glyph(row.state)}${idLink(row.id, {kind: false})}</li>`)}
-      ${n > 20 || nodes.length > 12 || (n <= 12 && n > opened.length + 8) ? html`<li><a href=${link('graph', {list: '', code})}>all ${count(n)}</a></li>` : nothing}</ul>` : nothing}</section>`
+    ${
+      n > opened.length && !(code === RETRY && n <= 3)
+        ? html`<ul class="jobs">
+            ${
+              nodes.length === 1 || n > 12
+                ? nodes
+                    .slice(0, 12)
+                    .map(
+                      (node) =>
+                        html`<li>
+                          <a
+                            class="id"
+                            data-id=${node.count === 1 ? node.first : node.pattern}
+                            data-code=${code}
+                            href=${link('why', node.count === 1 ? node.first : node.pattern)}
+                            >${glyph('planned')}${idText(node.job)}</a
+                          ><span class="soft"
+                            >${node.count > 1 ? `${count(node.headlines[code])} of ${count(node.count)}` : nothing}</span
+                          >
+                        </li>`,
+                    )
+                : rows
+                    .slice(opened.length, opened.length + 8)
+                    .map((row) => html`<li>${glyph(row.state)}${idLink(row.id, {kind: false})}</li>`)
+            }
+            ${n > 20 || nodes.length > 12 || (n <= 12 && n > opened.length + 8) ? html`<li><a href=${link('graph', {list: '', code})}>all ${count(n)}</a></li>` : nothing}
+          </ul>`
+        : nothing
+    }
+  </section>`
 }
 
 // What changed for one job, by the name that people know: a file, else a parameter.
@@ -112,42 +197,86 @@ function changedName(why) {
   const path = change?.path ?? change?.new?.path ?? change?.old?.path
   const others = (why?.explain?.reasons ?? []).filter((reason) => reason.code === 'INPUT_CHANGED').length - 1
   const name = path ?? change?.name ?? why?.explain?.reasons?.[0]?.binding
-  return !name ? 'something that a job reads changed' : name === 'action' ? 'the code of a job changed' : `${name} changed${others > 0 ? `, and ${count(others)} more` : ''}`
+  return !name
+    ? 'something that a job reads changed'
+    : name === 'action'
+      ? 'the code of a job changed'
+      : `${name} changed${others > 0 ? `, and ${count(others)} more` : ''}`
 }
 
 function opening(ctx, row, code) {
   const why = ctx.read('why', {id: row.id})
-  return answer(why, (value) => {
-    const reasons = value.explain?.reasons ?? []
-    const at = reasons.findIndex((reason) => reason.code === code)
-    if (at < 0) return nothing
-    return html`<div class="opening"><p class="opening-job">${stateChip(row.state)}${idLink(row.id)}</p>
-      ${reasonCard(reasons[at], {change: value.changes?.find((one) => one.reason === at), url: ctx.url, job: row.id, compact: true})}</div>`
-  }, {loading: () => html`<p>${idLink(row.id)}</p>`})
+  return answer(
+    why,
+    (value) => {
+      const reasons = value.explain?.reasons ?? []
+      const at = reasons.findIndex((reason) => reason.code === code)
+      if (at < 0) return nothing
+      return html`<div class="opening">
+        <p class="opening-job">${stateChip(row.state)}${idLink(row.id)}</p>
+        ${reasonCard(reasons[at], {change: value.changes?.find((one) => one.reason === at), url: ctx.url, job: row.id, compact: true})}
+      </div>`
+    },
+    {loading: () => html`<p>${idLink(row.id)}</p>`},
+  )
 }
 
 // What came out in the end: the outputs of the last jobs.
 function made(ctx, {nodes, edges}) {
   const read = new Set(edges.filter((edge) => edge.from !== edge.to).map((edge) => edge.from))
-  const list = nodes.filter((node) => !read.has(node.job)).flatMap((node) => (node.shown ?? []).filter((artifact) => artifact.sha256).slice(0, 3)).slice(0, 6)
+  const list = nodes
+    .filter((node) => !read.has(node.job))
+    .flatMap((node) => (node.shown ?? []).filter((artifact) => artifact.sha256).slice(0, 3))
+    .slice(0, 6)
   if (!list.length) return nothing
-  return html`<section class="section"><h2><span>What it made</span></h2><ul class="made">${list.map((artifact) => {
-    const src = artifact.kind === 'image' ? ctx.url(artifact.href, artifact.sha256) : null
-    return html`<li>${src ? html`<a href=${link('artifact', artifact.id)}><img src=${src} alt=${artifact.id} decoding="async"></a>` : nothing}<span>${idLink(artifact.id, {kind: false})} <span class="soft">${artifact.type} · ${artifact.run}</span></span></li>`
-  })}</ul></section>`
+  return html`<section class="section">
+    <h2><span>What it made</span></h2>
+    <ul class="made">
+      ${list.map((artifact) => {
+        const src = artifact.kind === 'image' ? ctx.url(artifact.href, artifact.sha256) : null
+        return html`<li>
+          ${src ? html`<a href=${link('artifact', artifact.id)}><img src=${src} alt=${artifact.id} decoding="async" /></a>` : nothing}<span
+            >${idLink(artifact.id, {kind: false})} <span class="soft">${artifact.type} · ${artifact.run}</span></span
+          >
+        </li>`
+      })}
+    </ul>
+  </section>`
 }
 
 // Jobs that run only because others do.
 function following(nodes) {
-  const later = nodes.map((node) => [node, Object.entries(node.headlines ?? {}).filter(([code]) => isConsequence(code)).reduce((sum, [, n]) => sum + n, 0)])
+  const later = nodes
+    .map((node) => [
+      node,
+      Object.entries(node.headlines ?? {})
+        .filter(([code]) => isConsequence(code))
+        .reduce((sum, [, n]) => sum + n, 0),
+    ])
     .filter(([, n]) => n)
   if (!later.length) return nothing
   const total = later.reduce((sum, [, n]) => sum + n, 0)
-  return html`<section class="cause follows"><h2><span class="lead">So</span> ${plural(total, 'job')} ${total === 1 ? 'follows' : 'follow'}</h2>
-    <ul class="jobs">${later.slice(0, 12).map(([node, n]) => html`<li><a class="id" data-id=${node.count === 1 ? node.first : node.pattern} href=${link('why', node.count === 1 ? node.first : node.pattern)}>${glyph(node.states.planned ? 'planned' : 'deferred')}${idText(node.job)}</a>
-      <span class="soft">${node.count > 1 ? `${count(n)} of ${count(node.count)}` : node.action}</span></li>`)}
-      ${later.length > 12 ? html`<li class="soft">and ${count(later.length - 12)} more</li>` : nothing}</ul>
-    <p class="soft note">A job is skipped after all if what it reads comes out the same.</p></section>`
+  return html`<section class="cause follows">
+    <h2><span class="lead">So</span> ${plural(total, 'job')} ${total === 1 ? 'follows' : 'follow'}</h2>
+    <ul class="jobs">
+      ${later
+        .slice(0, 12)
+        .map(
+          ([node, n]) =>
+            html`<li>
+              <a
+                class="id"
+                data-id=${node.count === 1 ? node.first : node.pattern}
+                href=${link('why', node.count === 1 ? node.first : node.pattern)}
+                >${glyph(node.states.planned ? 'planned' : 'deferred')}${idText(node.job)}</a
+              >
+              <span class="soft">${node.count > 1 ? `${count(n)} of ${count(node.count)}` : node.action}</span>
+            </li>`,
+        )}
+      ${later.length > 12 ? html`<li class="soft">and ${count(later.length - 12)} more</li>` : nothing}
+    </ul>
+    <p class="soft note">A job is skipped after all if what it reads comes out the same.</p>
+  </section>`
 }
 
 function failures(ctx) {
@@ -155,15 +284,22 @@ function failures(ctx) {
   const failed = state.failures ?? []
   if (!failed.length) return nothing
   const more = (state.failures_more ?? 0) + Math.max(failed.length - 3, 0)
-  return html`<section class="failures" aria-label="Failures">${failed.slice(0, 3).map((failure) => failureCard(failure, {id: failure.id, brief: true}))}
-    ${more ? html`<p><a href=${link('graph', {list: 'failed'})}>and ${plural(more, 'other failure')}</a></p>` : nothing}</section>`
+  return html`<section class="failures" aria-label="Failures">
+    ${failed.slice(0, 3).map((failure) => failureCard(failure, {id: failure.id, brief: true}))}
+    ${more ? html`<p><a href=${link('graph', {list: 'failed'})}>and ${plural(more, 'other failure')}</a></p>` : nothing}
+  </section>`
 }
 
 function changes({state}) {
   const changed = state.inputs_changed ?? []
   if (changed.length < 2) return nothing // one is shown with its job
-  return html`<section class="section"><h2><span>Inputs that changed</span></h2><ul class="jobs">${changed.slice(0, 8).map((id) => html`<li>${idLink(id)}</li>`)}
-    ${changed.length > 8 ? html`<li class="soft">and ${count(changed.length - 8)} more</li>` : nothing}</ul></section>`
+  return html`<section class="section">
+    <h2><span>Inputs that changed</span></h2>
+    <ul class="jobs">
+      ${changed.slice(0, 8).map((id) => html`<li>${idLink(id)}</li>`)}
+      ${changed.length > 8 ? html`<li class="soft">and ${count(changed.length - 8)} more</li>` : nothing}
+    </ul>
+  </section>`
 }
 
 // --- a list of instances, filtered ------------------------------------------------------------------------------------
@@ -173,8 +309,14 @@ function listPanel(ctx) {
   const name = params.list
   const failed = name === 'failed' || name === 'running'
   return html`<p class="way"><a href=${link('graph')}>${icons.back}The plan in words</a></p>
-    <h1>${name ? html`Jobs: ${stateOf(name).word}` : params.code ? html`Jobs: ${codeWords(params.code)}` : 'All jobs'}</h1>
+    <h1>
+      ${name ? html`Jobs: ${stateOf(name).word}` : params.code ? html`Jobs: ${codeWords(params.code)}` : 'All jobs'}
+    </h1>
     ${instanceList(ctx, {state: failed || !name ? undefined : name, outcome: failed ? name : undefined, code: params.code})}`
 }
 
-export const bars = (states) => html`${bar(states)}<p class="said-line">${sorted(states).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}">${glyph(name)}${count(n)} ${stateOf(name).word}</span>`)}</p>`
+export const bars = (states) =>
+  html`${bar(states)}
+    <p class="said-line">
+      ${sorted(states).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}">${glyph(name)}${count(n)} ${stateOf(name).word}</span>`)}
+    </p>`

@@ -15,7 +15,20 @@ import {lineageView} from './lineage.js'
 import {datasetsView} from './datasets.js'
 
 export const views = {
-  graph: graphView, why: graphView, plan: planView, artifacts: artifactsView, artifact: artifactView, runs: runsView, run: runView,
-  results: resultsView, whatif: whatIfView, diff: diffView, lineage: lineageView, datasets: datasetsView,
-  unknown: ({route}) => html`${empty('There is no such view.', 'The address may be from a newer version.')}<p><a href=${link('graph')}>To the graph</a></p><p class="soft">${route.view}</p>`,
+  graph: graphView,
+  why: graphView,
+  plan: planView,
+  artifacts: artifactsView,
+  artifact: artifactView,
+  runs: runsView,
+  run: runView,
+  results: resultsView,
+  whatif: whatIfView,
+  diff: diffView,
+  lineage: lineageView,
+  datasets: datasetsView,
+  unknown: ({route}) =>
+    html`${empty('There is no such view.', 'The address may be from a newer version.')}
+      <p><a href=${link('graph')}>To the graph</a></p>
+      <p class="soft">${route.view}</p>`,
 }

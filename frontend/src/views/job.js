@@ -19,16 +19,44 @@ export function jobPanel(ctx, pattern) {
   return html`<p class="way"><a href=${link('graph')}>${icons.back}The plan in words</a></p>
     <h1 class="id-title">${idText(pattern)}</h1>
     <p class="soft">${node.action}${node.condition ? html` · if <code>${node.condition}</code>` : nothing}</p>
-    <p class="soft">${plural(node.count, 'instance')}${node.loops?.length ? html` over ${node.loops.join(' × ')}` : nothing}</p>
+    <p class="soft">
+      ${plural(node.count, 'instance')}${node.loops?.length ? html` over ${node.loops.join(' × ')}` : nothing}
+    </p>
     ${bar(node.states)}
-    <p class="said-line">${sorted(node.states).map(([name, n]) => filter(name, count(n), state === name, {state: state === name ? null : name, page: null}))}</p>
-    ${Object.keys(node.headlines ?? {}).length ? html`<p class="said-line">${Object.entries(node.headlines).map(([name, n]) => html`<button type="button" class="said said-filter" data-code=${name} aria-pressed=${code === name ? 'true' : 'false'}
-      @click=${() => setParams({code: code === name ? null : name, page: null})}>${codeWords(name)} ${count(n)}</button>`)}</p>` : nothing}
+    <p class="said-line">
+      ${sorted(node.states).map(([name, n]) => filter(name, count(n), state === name, {state: state === name ? null : name, page: null}))}
+    </p>
+    ${
+      Object.keys(node.headlines ?? {}).length
+        ? html`<p class="said-line">
+            ${Object.entries(node.headlines).map(
+              ([name, n]) =>
+                html`<button
+                  type="button"
+                  class="said said-filter"
+                  data-code=${name}
+                  aria-pressed=${code === name ? 'true' : 'false'}
+                  @click=${() => setParams({code: code === name ? null : name, page: null})}
+                >
+                  ${codeWords(name)} ${count(n)}
+                </button>`,
+            )}
+          </p>`
+        : nothing
+    }
     ${cells ? html`<wr-grid class=${node.count > 2000 ? 'large' : node.count < 120 ? 'short' : ''} .cells=${cells} .only=${only(state, code)}></wr-grid>` : nothing}
     ${instanceList(ctx, {job})}`
 }
 
-const filter = (name, text, pressed, change) => html`<button type="button" class="said said-filter tone-${stateOf(name).tone}" aria-pressed=${pressed ? 'true' : 'false'} @click=${() => setParams(change)}>${glyph(name)}${text} ${stateOf(name).word}</button>`
+const filter = (name, text, pressed, change) =>
+  html`<button
+    type="button"
+    class="said said-filter tone-${stateOf(name).tone}"
+    aria-pressed=${pressed ? 'true' : 'false'}
+    @click=${() => setParams(change)}
+  >
+    ${glyph(name)}${text} ${stateOf(name).word}
+  </button>`
 
 // The same function for the same filter, so that the canvas is painted anew only when it changes.
 const filters = new Map()

@@ -16,7 +16,8 @@ export function planView(ctx) {
   const graph = ctx.read('graph').value
   return frame(ctx, {
     overlay: plan.value && !plan.value.pruned && graph ? overlayOf(plan.value, graph) : null,
-    panel: html`<p class="way"><a href=${link('graph')}>${icons.back}The plan now</a></p>${answer(plan, (value) => (value.pruned ? pruned(value.pruned) : panel(ctx, value, run)))}`,
+    panel: html`<p class="way"><a href=${link('graph')}>${icons.back}The plan now</a></p>
+      ${answer(plan, (value) => (value.pruned ? pruned(value.pruned) : panel(ctx, value, run)))}`,
     label: `The plan of ${run}`,
     foot: html`<p class="hint">The graph as <b>${run}</b> planned it.</p>`,
     strip: timeMachine(ctx),
@@ -32,21 +33,113 @@ function overlayOf({states = {}}, {nodes}) {
 
 function panel(ctx, value, run) {
   const {totals, digest, checked, problem, layers = [], removed = [], added = [], jobs = []} = value
-  const asked = Object.entries(value.options ?? {}).filter(([, it]) => it !== null && it !== false && !(Array.isArray(it) && !it.length))
-  return html`<article class="past" data-run=${run}><h1>The plan of ${run}</h1>
-    <p class="soft">${count(totals.planned)} of ${plural(totals.jobs, 'job')} planned, after ${value.log_position?.run ?? 'nothing'} · <a href=${link('run', run)}>what the run did</a></p>
-    ${bar(totalsOf(totals))}<p class="said-line">${sorted(totalsOf(totals)).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}" data-total=${name} data-count=${n}>${glyph(name)}${count(n)} ${stateOf(name).word}</span>`)}</p>
-    ${layers.map((layer) => ({...layer, jobs: layer.jobs.filter((job) => job.state === 'planned' || job.state === 'reused')})).filter((layer) => layer.jobs.length).map((layer, at) => section(`Stage ${at + 1}`, html`<ul class="jobs">${layer.jobs.slice(0, 30).map((job) => html`<li data-id=${job.first} data-state=${job.state}><a class="id" href=${link('why', job.first, {at: run})}>${glyph(job.state)}${job.count > 1 ? idText(job.job) : idText(job.first, {kind: false})}</a>
-      <span class="soft">${job.count > 1 ? `${count(job.count)} · ` : nothing}${Object.keys(job.codes).map(codeWords).join(', ')}</span></li>`)}</ul>`, {aside: html`<span class="number">layer ${layer.layer}</span>`}))}
-    ${jobs.filter((job) => job.state !== 'planned' && job.state !== 'reused').length ? section('Not in a stage', html`<ul class="jobs">${jobs.filter((job) => job.state !== 'planned' && job.state !== 'reused').slice(0, 30).map((job) => html`<li data-id=${job.id} data-state=${job.state}>${glyph(job.state)}<a class="id" href=${link('why', job.id, {at: run})}>${idText(job.id, {kind: false})}</a> <span class="soft">${stateOf(job.state).word}</span></li>`)}</ul>`) : nothing}
-    ${removed.length ? section('No longer in the workflow', html`<ul class="jobs">${removed.map((job) => html`<li>${job.replace(/^Job:/, '')}</li>`)}</ul>`) : nothing}
-    ${added.length ? section('Added to the workflow since', html`<ul class="jobs">${added.map((job) => html`<li>${job.replace(/^Job:/, '')}</li>`)}</ul>`) : nothing}
-    ${section('Evidence', facts([['digest', html`<code data-digest=${digest}>${digest}</code>`], ['checked', checked ? 'plan.json has this digest, and the log says the same' : problem ?? 'not checked'],
-      ...asked.map(([name, it]) => [name, html`<code>${Array.isArray(it) ? it.join(' ') : String(it)}</code>`]), ['estimate', value.estimate ? duration(value.estimate) : null]]))}
-    ${command(ctx.command(value.command))}</article>`
+  const asked = Object.entries(value.options ?? {}).filter(
+    ([, it]) => it !== null && it !== false && !(Array.isArray(it) && !it.length),
+  )
+  return html`<article class="past" data-run=${run}>
+    <h1>The plan of ${run}</h1>
+    <p class="soft">
+      ${count(totals.planned)} of ${plural(totals.jobs, 'job')} planned, after ${value.log_position?.run ?? 'nothing'} ·
+      <a href=${link('run', run)}>what the run did</a>
+    </p>
+    ${bar(totalsOf(totals))}
+    <p class="said-line">
+      ${sorted(totalsOf(totals)).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}" data-total=${name} data-count=${n}>${glyph(name)}${count(n)} ${stateOf(name).word}</span>`)}
+    </p>
+    ${layers
+      .map((layer) => ({...layer, jobs: layer.jobs.filter((job) => job.state === 'planned' || job.state === 'reused')}))
+      .filter((layer) => layer.jobs.length)
+      .map((layer, at) =>
+        section(
+          `Stage ${at + 1}`,
+          html`<ul class="jobs">
+            ${layer.jobs
+              .slice(0, 30)
+              .map(
+                (job) =>
+                  html`<li data-id=${job.first} data-state=${job.state}>
+                    <a class="id" href=${link('why', job.first, {at: run})}
+                      >${glyph(job.state)}${job.count > 1 ? idText(job.job) : idText(job.first, {kind: false})}</a
+                    >
+                    <span class="soft"
+                      >${job.count > 1 ? `${count(job.count)} · ` : nothing}${Object.keys(job.codes).map(codeWords).join(', ')}</span
+                    >
+                  </li>`,
+              )}
+          </ul>`,
+          {aside: html`<span class="number">layer ${layer.layer}</span>`},
+        ),
+      )}
+    ${
+      jobs.filter((job) => job.state !== 'planned' && job.state !== 'reused').length
+        ? section(
+            'Not in a stage',
+            html`<ul class="jobs">
+              ${jobs
+                .filter((job) => job.state !== 'planned' && job.state !== 'reused')
+                .slice(0, 30)
+                .map(
+                  (job) =>
+                    html`<li data-id=${job.id} data-state=${job.state}>
+                      ${glyph(job.state)}<a class="id" href=${link('why', job.id, {at: run})}
+                        >${idText(job.id, {kind: false})}</a
+                      >
+                      <span class="soft">${stateOf(job.state).word}</span>
+                    </li>`,
+                )}
+            </ul>`,
+          )
+        : nothing
+    }
+    ${
+      removed.length
+        ? section(
+            'No longer in the workflow',
+            html`<ul class="jobs">
+              ${removed.map((job) => html`<li>${job.replace(/^Job:/, '')}</li>`)}
+            </ul>`,
+          )
+        : nothing
+    }
+    ${
+      added.length
+        ? section(
+            'Added to the workflow since',
+            html`<ul class="jobs">
+              ${added.map((job) => html`<li>${job.replace(/^Job:/, '')}</li>`)}
+            </ul>`,
+          )
+        : nothing
+    }
+    ${section(
+      'Evidence',
+      facts([
+        ['digest', html`<code data-digest=${digest}>${digest}</code>`],
+        ['checked', checked ? 'plan.json has this digest, and the log says the same' : (problem ?? 'not checked')],
+        ...asked.map(([name, it]) => [name, html`<code>${Array.isArray(it) ? it.join(' ') : String(it)}</code>`]),
+        ['estimate', value.estimate ? duration(value.estimate) : null],
+      ]),
+    )}
+    ${command(ctx.command(value.command))}
+  </article>`
 }
 
-const totalsOf = ({planned = 0, reused = 0, deferred = 0, inactive = 0, clean = 0}) => ({planned: planned - reused, reused, deferred, inactive, clean})
+const totalsOf = ({planned = 0, reused = 0, deferred = 0, inactive = 0, clean = 0}) => ({
+  planned: planned - reused,
+  reused,
+  deferred,
+  inactive,
+  clean,
+})
 
-const pruned = (tombstone) => html`<h1>${tombstone.run} was pruned</h1><p>Its plan and its evidence were removed. What remains is this record.</p>
-  ${facts([['mode', tombstone.mode], ['state', tombstone.state], ['started', when(tombstone.started)], ['ended', when(tombstone.ended)], ['events', count(tombstone.events)], ['pruned', when(tombstone.pruned)]])}`
+const pruned = (tombstone) =>
+  html`<h1>${tombstone.run} was pruned</h1>
+    <p>Its plan and its evidence were removed. What remains is this record.</p>
+    ${facts([
+      ['mode', tombstone.mode],
+      ['state', tombstone.state],
+      ['started', when(tombstone.started)],
+      ['ended', when(tombstone.ended)],
+      ['events', count(tombstone.events)],
+      ['pruned', when(tombstone.pruned)],
+    ])}`

@@ -14,52 +14,165 @@ export function runView(ctx) {
   return answer(ctx.read('run', {id}), (run) => {
     const own = run.facts ?? {}
     const brief = ctx.state.runs?.find((one) => one.run === id) ?? own
-    const state = run.live ? 'running' : own.state ?? brief.state
-    return html`<p class="way"><a href=${link('runs')}>${icons.back}All runs</a><span class="links">${own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>its plan</a>` : nothing}</span></p>
+    const state = run.live ? 'running' : (own.state ?? brief.state)
+    return html`<p class="way">
+        <a href=${link('runs')}>${icons.back}All runs</a
+        ><span class="links"
+          >${own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>its plan</a>` : nothing}</span
+        >
+      </p>
       <h1>${id} ${stateChip(state)}</h1>
-      <p class="soft">${said(brief)} · ${own.duration !== undefined && own.duration !== null ? `took ${duration(own.duration)} · ` : nothing}<span title=${when(own.started)}>${ago(own.started)}</span>${own.backend ? ` · ${own.backend}` : nothing}</p>
+      <p class="soft">
+        ${said(brief)} ·
+        ${own.duration !== undefined && own.duration !== null ? `took ${duration(own.duration)} · ` : nothing}<span
+          title=${when(own.started)}
+          >${ago(own.started)}</span
+        >${own.backend ? ` · ${own.backend}` : nothing}
+      </p>
       ${run.live && run.progress ? progress(run.progress) : nothing}
       ${(run.failures ?? []).slice(0, SHOWN).map((failure, at) => failureCard({...failure}, {id: failure.id, brief: true, open: at === 0 && run.failures.length === 1}))}
       ${(run.failures?.length ?? 0) > SHOWN ? html`<p class="soft">and ${plural(run.failures.length - SHOWN, 'more failure')}</p>` : nothing}
       ${run.timeline?.steps?.length ? section('When', timeline(run), {aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`}) : nothing}
       ${comparisons(run)}
       <div class="columns">${byJob(run)}${slowest(run)}</div>
-      ${section('Where and with what', facts([['started', when(own.started)], ['ended', when(own.ended)], ['backend', own.backend], ['host', run.host], ['whyrun', run.engine_version], ['processor', duration(run.usage?.cpu_seconds)],
-        ['peak memory', bytes(run.usage?.max_rss_bytes)], ['cost', run.usage?.cost === null || run.usage?.cost === undefined ? null : money(run.usage.cost)],
-        ...Object.entries(run.environment ?? {}).map(([name, value]) => [name, typeof value === 'string' ? value : JSON.stringify(value)])]))}
+      ${section(
+        'Where and with what',
+        facts([
+          ['started', when(own.started)],
+          ['ended', when(own.ended)],
+          ['backend', own.backend],
+          ['host', run.host],
+          ['whyrun', run.engine_version],
+          ['processor', duration(run.usage?.cpu_seconds)],
+          ['peak memory', bytes(run.usage?.max_rss_bytes)],
+          ['cost', run.usage?.cost === null || run.usage?.cost === undefined ? null : money(run.usage.cost)],
+          ...Object.entries(run.environment ?? {}).map(([name, value]) => [
+            name,
+            typeof value === 'string' ? value : JSON.stringify(value),
+          ]),
+        ]),
+      )}
       ${log(ctx, run)}
-      ${run.sources?.length ? section('The workflow as it was', run.sources.map((source) => html`<details><summary><code>${source.path}</code> <span class="soft">${plural((source.text ?? '').split('\n').length, 'line')}${source.truncated ? ', cut' : ''}</span></summary><div class="output"><pre tabindex="0" aria-label=${source.path}>${source.text}</pre></div></details>`)) : nothing}
+      ${
+        run.sources?.length
+          ? section(
+              'The workflow as it was',
+              run.sources.map(
+                (source) =>
+                  html`<details>
+                    <summary>
+                      <code>${source.path}</code>
+                      <span class="soft"
+                        >${plural((source.text ?? '').split('\n').length, 'line')}${source.truncated ? ', cut' : ''}</span
+                      >
+                    </summary>
+                    <div class="output"><pre tabindex="0" aria-label=${source.path}>${source.text}</pre></div>
+                  </details>`,
+              ),
+            )
+          : nothing
+      }
       ${command(ctx.command(run.command))}`
   })
 }
 
-const progress = ({ended, planned, done, left, elapsed}) => html`<div class="progress"><progress max="1" value=${done ?? ended / Math.max(planned, 1)} aria-label="Progress"></progress>
-  <span>${count(ended)} of ${count(planned)} · ${duration(elapsed)} so far${left === null || left === undefined ? '' : ` · about ${duration(left)} left`}</span></div>`
+const progress = ({ended, planned, done, left, elapsed}) =>
+  html`<div class="progress">
+    <progress max="1" value=${done ?? ended / Math.max(planned, 1)} aria-label="Progress"></progress>
+    <span
+      >${count(ended)} of ${count(planned)} · ${duration(elapsed)} so
+      far${left === null || left === undefined ? '' : ` · about ${duration(left)} left`}</span
+    >
+  </div>`
 
 function byJob({by_job: jobs}) {
   if (!jobs?.length) return nothing
   const most = Math.max(...jobs.map((job) => job.seconds ?? 0), 1e-9)
   const paid = jobs.some((job) => job.cost !== null && job.cost !== undefined)
-  return section('By job', html`<div class="scroll"><table class="table small"><thead><tr><th>Job</th><th class="num">Steps</th><th class="num">Time</th><th class="num">Processor</th><th class="num">Memory</th>${paid ? html`<th class="num">Cost</th>` : nothing}</tr></thead>
-    <tbody>${jobs.slice(0, SHOWN).map((job) => html`<tr><td>${idLink(`Job:${job.job}`, {kind: false, href: link('why', job.steps > 1 ? `Job:${job.job}[*]` : `Job:${job.job}`)})}${job.failed ? html` <span class="bad">${count(job.failed)} failed</span>` : nothing}</td>
-      <td class="num">${count(job.steps)}</td><td class="num">${duration(job.seconds)}<meter aria-label="share of the slowest job" min="0" max="1" value=${(job.seconds ?? 0) / most}></meter></td><td class="num">${duration(job.cpu_seconds)}</td><td class="num">${bytes(job.max_rss_bytes)}</td>${paid ? html`<td class="num">${money(job.cost)}</td>` : nothing}</tr>`)}</tbody></table></div>`)
+  return section(
+    'By job',
+    html`<div class="scroll">
+      <table class="table small">
+        <thead>
+          <tr>
+            <th>Job</th>
+            <th class="num">Steps</th>
+            <th class="num">Time</th>
+            <th class="num">Processor</th>
+            <th class="num">Memory</th>
+            ${paid ? html`<th class="num">Cost</th>` : nothing}
+          </tr>
+        </thead>
+        <tbody>
+          ${jobs.slice(0, SHOWN).map(
+            (job) =>
+              html`<tr>
+                <td>
+                  ${idLink(`Job:${job.job}`, {kind: false, href: link('why', job.steps > 1 ? `Job:${job.job}[*]` : `Job:${job.job}`)})}${job.failed ? html` <span class="bad">${count(job.failed)} failed</span>` : nothing}
+                </td>
+                <td class="num">${count(job.steps)}</td>
+                <td class="num">
+                  ${duration(job.seconds)}<meter
+                    aria-label="share of the slowest job"
+                    min="0"
+                    max="1"
+                    value=${(job.seconds ?? 0) / most}
+                  ></meter>
+                </td>
+                <td class="num">${duration(job.cpu_seconds)}</td>
+                <td class="num">${bytes(job.max_rss_bytes)}</td>
+                ${paid ? html`<td class="num">${money(job.cost)}</td>` : nothing}
+              </tr>`,
+          )}
+        </tbody>
+      </table>
+    </div>`,
+  )
 }
 
 function slowest({slowest: steps, most_expensive: dear}) {
   if (!steps?.length) return nothing
-  const list = (title, entries, text) => section(title, html`<ol class="ranked">${entries.slice(0, 8).map((one) => html`<li>${idLink(one.id, {kind: false})}<span class="num soft">${text(one)}</span></li>`)}</ol>`)
-  return html`<div>${list('Slowest', steps, (one) => duration(one.seconds))}${dear?.length ? list('Most expensive', dear, (one) => money(one.cost)) : nothing}</div>`
+  const list = (title, entries, text) =>
+    section(
+      title,
+      html`<ol class="ranked">
+        ${entries.slice(0, 8).map((one) => html`<li>${idLink(one.id, {kind: false})}<span class="num soft">${text(one)}</span></li>`)}
+      </ol>`,
+    )
+  return html`<div>
+    ${list('Slowest', steps, (one) => duration(one.seconds))}${dear?.length ? list('Most expensive', dear, (one) => money(one.cost)) : nothing}
+  </div>`
 }
 
 function comparisons({comparisons: list}) {
   if (!list?.length) return nothing
-  return section('Compared', html`<ul class="instances">${list.slice(0, 200).map((one) => html`<li data-id=${one.artifact} data-code=${one.status}><span></span><span class="row-main"><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
-    <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span>${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span><span></span></li>`)}</ul>`)
+  return section(
+    'Compared',
+    html`<ul class="instances">
+      ${list.slice(0, 200).map(
+        (one) =>
+          html`<li data-id=${one.artifact} data-code=${one.status}>
+            <span></span
+            ><span class="row-main"
+              ><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
+              <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span
+              >${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span
+            ><span></span>
+          </li>`,
+      )}
+    </ul>`,
+  )
 }
 
 function log(ctx, run) {
-  const news = ctx.ui.lines.filter((line) => line.id?.startsWith(`${run.id}:`)).map((line) => line.data.text ?? line.data.event)
-  const lines = [...run.log?.lines ?? [], ...(run.live ? news.slice(-50) : [])]
+  const news = ctx.ui.lines
+    .filter((line) => line.id?.startsWith(`${run.id}:`))
+    .map((line) => line.data.text ?? line.data.event)
+  const lines = [...(run.log?.lines ?? []), ...(run.live ? news.slice(-50) : [])]
   if (!lines.length) return nothing
-  return section('The last lines of the log', html`<div class="output log"><pre tabindex="0" aria-label="Log">${lines.join('\n')}</pre></div>${run.log?.more ? html`<p class="soft">${count(run.log.more)} lines before these</p>` : nothing}`)
+  return section(
+    'The last lines of the log',
+    html`<div class="output log"><pre tabindex="0" aria-label="Log">${lines.join('\n')}</pre></div>
+      ${run.log?.more ? html`<p class="soft">${count(run.log.more)} lines before these</p>` : nothing}`,
+  )
 }
