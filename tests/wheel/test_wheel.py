@@ -99,7 +99,8 @@ def test_the_sdist_holds_source_tests_and_docs(built: Built) -> None:
         "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "PKG-INFO", "README.md", "pyproject.toml",
         ".gitignore",
     }  # fmt: skip
-    assert {name.partition("/")[0] for name in names} == {"bench", "docs", "examples", "frontend", "src", "tests", *files}
+    folders = {"bench", "docs", "examples", "frontend", "src", "tests"}
+    assert {name.partition("/")[0] for name in names} == folders | files
     assert {"src/whyrun/py.typed", "tests/conftest.py", "docs/cli.md"} <= names
 
 
