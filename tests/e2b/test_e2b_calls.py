@@ -119,7 +119,7 @@ def test_not_found_and_an_exit_status_are_for_the_caller(sandbox: e2b.Sandbox) -
 def test_a_call_under_way_is_left_when_the_network_is_cut(
     server: Loopback, sandbox: e2b.Sandbox, never: threading.Event
 ) -> None:
-    connection = SandboxConnection(sandbox)
+    connection = SandboxConnection(sandbox, outage=2.5)
     server.network.cut()
     with pytest.raises(WorkerLost, match="the sandbox cannot be reached"):
         connection.call(never.wait)

@@ -18,10 +18,11 @@ from loopback.sandbox import Sandbox
 from loopback.server import Loopback
 
 from project_lab import PATIENCE, Lab, Ran, has_ended
-from whyrun.execution.backends.e2b.backend import LIFETIME, e2b_backend
+from whyrun.execution.backends.e2b.backend import LIFETIME, Timing, e2b_backend
 from whyrun.log import events as ev
 
 Project = Callable[..., Lab]
+SOON = Timing(outage=2.5, pause=0)  # an unreachable sandbox counts as lost soon
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -236,7 +237,7 @@ def test_a_loss_is_noticed_and_the_evidence_is_complete(server: Loopback, projec
         lose(server, sandbox)
 
     with meanwhile(server, act):
-        ran = lab.run(backend=e2b_backend(), jobs=1)
+        ran = lab.run(backend=e2b_backend(timing=SOON), jobs=1)
     assert ran.exit_code == 1
     assert ran.executed == ["Job:first"]
     (failed,) = ran.of(ev.StepFailed)
@@ -295,7 +296,7 @@ def test_a_network_that_is_lost_while_the_place_is_made_ready_ends_the_run(serve
         server.network.cut()
 
     with meanwhile(server, act):
-        ran = lab.run(backend=e2b_backend(), jobs=1)
+        ran = lab.run(backend=e2b_backend(timing=SOON), jobs=1)
     assert (ran.exit_code, ran.starts) == (1, [])
     assert ran.status()["error"].startswith("PrepareFailed: the sandbox cannot be reached: ")
 

@@ -10,20 +10,38 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from loopback.exchange import Refused
 from loopback.faults import Faults
 from loopback.processes import Listener, Process
 
+MEMORY = 512  # MiB
 HOME = "/" + "home/user"  # how callers may name it; its real place is `Sandbox.home`
 
 
+@dataclass
+class Template:
+    """What all sandboxes of a server are made from. The base template of E2B has pip, and no package that we need."""
+
+    packages: Collection[str] = ("pip", "msgspec")
+    environment: dict[str, str] = field(default_factory=lambda: {"PIP_NO_INDEX": "1"})  # tests reach no network
+
+
 class Sandbox:
-    def __init__(self, root: Path, request: dict[str, Any], faults: Faults, deleted: Callable[[Sandbox], None]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        request: dict[str, Any],
+        faults: Faults,
+        deleted: Callable[[Sandbox], None],
+        template: Template,
+    ) -> None:
         self._deleted = deleted
         self.id = "i" + secrets.token_hex(10)
         self.token = secrets.token_hex(16)
@@ -35,7 +53,7 @@ class Sandbox:
         self.home = self.root / "home" / "user"
         self.home.mkdir(parents=True)
         (self.root / "tmp").mkdir()
-        python = _install_python(self.root / "usr")
+        python = _install_python(self.root / "usr", template.packages)
         # A login shell sets PATH anew, so here.
         (self.home / ".bash_profile").write_text(f"export PATH={python.parent}:$PATH\n")
         self.environment = {
@@ -44,9 +62,11 @@ class Sandbox:
             "USER": "user",
             "LOGNAME": "user",
             "TMPDIR": str(self.root / "tmp"),
+            **template.environment,
             **request.get("envVars", {}),
         }
         self.began = time.time()
+        self.longest_life = 3600.0
         self.alive = True
         self.processes: dict[int, Process] = {}
         self.started: list[Process] = []
@@ -58,7 +78,11 @@ class Sandbox:
     # --- its life ------------------------------------------------------------------------------------------------
 
     def set_timeout(self, seconds: float) -> None:
-        """It is killed when this time is over."""
+        """It is killed when this time is over. As at E2B, the longest life cuts it off without a word."""
+        left = self.longest_life - (time.time() - self.began)
+        if left < 0:
+            raise Refused(400, "Max instance length exceeded")
+        seconds = min(seconds, left)
         self.ends = time.time() + seconds
         if self._timer is not None:
             self._timer.cancel()
@@ -149,19 +173,22 @@ class Sandbox:
             "startedAt": _rfc3339(self.began),
             "endAt": _rfc3339(self.ends),
             "cpuCount": 2,
-            "memoryMB": 512,
+            "memoryMB": MEMORY,
             "diskSizeMB": 1024,
             "state": "running",
             "metadata": self.metadata,
         }
 
 
-def _install_python(folder: Path) -> Path:
-    """What a template brings: a Python of its own, so that what is installed there is gone with the sandbox. It sees
-    the packages of the Python that runs the tests, but not the project under test, which is installed by a link."""
+def _install_python(folder: Path, packages: Collection[str]) -> Path:
+    """What a template brings: a Python of its own, so that what is installed there is gone with the sandbox. Of the
+    packages of the Python that runs the tests it has these, and no other."""
     library = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
     library.mkdir(parents=True)
-    (library / "template.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    host = Path(sysconfig.get_path("purelib"))
+    for name in packages:
+        for path in (host / name, *host.glob(f"{name}-*.dist-info")):
+            (library / path.name).symlink_to(path)
     (folder / "pyvenv.cfg").write_text(f"home = {os.path.dirname(sys._base_executable)}\n")
     python = folder / "bin" / "python3"
     python.parent.mkdir()

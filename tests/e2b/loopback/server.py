@@ -22,7 +22,7 @@ from typing import Any, Self
 from loopback import files_api, process_api
 from loopback.exchange import Exchange, Refused
 from loopback.faults import ConnectionLost, Faults, Network, due
-from loopback.sandbox import Sandbox
+from loopback.sandbox import Sandbox, Template
 
 API_KEY = "e2b_" + "0" * 40
 
@@ -31,6 +31,7 @@ class Loopback:
     def __init__(self, folder: Path, faults: Faults | None = None) -> None:
         self.faults = faults or Faults()  # of sandboxes that are still to be made
         self.network = Network()
+        self.template = Template()
         self.sandboxes: dict[str, Sandbox] = {}
         self.refuse_sandboxes: Refused | None = None
         self.before_deletion: Callable[[Sandbox], None] = lambda sandbox: (
@@ -127,7 +128,9 @@ class Loopback:
     def _create(self, request: dict[str, Any]) -> Sandbox:
         if self.refuse_sandboxes is not None:
             raise self.refuse_sandboxes
-        sandbox = Sandbox(self._folder, request, self.faults.copy(), lambda sandbox: self.before_deletion(sandbox))
+        sandbox = Sandbox(
+            self._folder, request, self.faults.copy(), lambda one: self.before_deletion(one), self.template
+        )
         self.sandboxes[sandbox.id] = sandbox
         return sandbox
 

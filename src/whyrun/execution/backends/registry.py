@@ -51,6 +51,14 @@ _ROWS = (
         "whyrun.execution.backends.e2b.backend:e2b_backend",
         # E2B has limits of its own instead of those of the job, and its sandboxes have a network.
         Capabilities(shares_files=False, isolated=True, remote=True, enforces_limits=False, abandons_calls=True),
+        (
+            BackendOption(
+                name="e2b_template",
+                flag="--e2b-template",
+                metavar="NAME",
+                help="With `--backend e2b`: the template, which decides processors and memory.",
+            ),
+        ),
     ),
     BackendEntry(
         "dask",

@@ -19,14 +19,17 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import re
 import stat
 import tarfile
 from collections.abc import Callable, Collection, Iterable, Iterator
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from importlib import metadata
 from pathlib import Path
 
 import whyrun
+from whyrun.actions.builtin import BUILTIN
 from whyrun.actions.code.editable import BUNDLED, folders_to_bundle
 from whyrun.actions.code.source_loader import version_of
 from whyrun.errors import error
@@ -64,6 +67,7 @@ class Bundle:
     sha256: str
     left_out: tuple[LeftOut, ...]  # project files; a folder that is left out as a whole counts once
     code: frozenset[str] = frozenset()  # project files that jobs name as code, or import
+    needs: tuple[str, ...] = ()  # requirements of the actions that the workflow uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +300,7 @@ def _build(project: Project, secrets: list[str]) -> Bundle:
         code=frozenset(_code(project)),
         secrets=[value.encode("utf-8", "surrogateescape") for value in secrets if value],
     )
-    return packed_as_planned(project, pack)
+    return replace(packed_as_planned(project, pack), needs=tuple(sorted(set(_needs(project)))))
 
 
 def packed_as_planned(project: Project, pack: Callable[[], Bundle]) -> Bundle:
@@ -313,6 +317,28 @@ def packed_as_planned(project: Project, pack: Callable[[], Bundle]) -> Bundle:
             break
     what = f"the code of `{edited[0]}` was edited" if edited else "code of the project was written to again and again"
     raise error("PLAN_STALE", f"{what} while the run was prepared", hint="run again when nobody writes to it")
+
+
+def _needs(project: Project) -> Iterator[str]:
+    """What a bare machine must install for the actions: the packages of Whyrun's extras, and plugins."""
+    for info in project.infos.values():
+        if info.origin == "plugin":
+            package, _, version = info.distribution.rpartition(" ")
+            yield f"{package}=={version}"
+        elif info.origin == "builtin" and (extra := BUILTIN[info.name].extra) is not None:
+            declared = _declared()
+            yield from (declared.get(package, package) for package in extra.packages)
+
+
+@cache
+def _declared() -> dict[str, str]:
+    """By package: its requirement as the distribution of Whyrun declares it; empty without a distribution."""
+    try:
+        lines = metadata.requires("whyrun") or ()
+    except metadata.PackageNotFoundError:
+        return {}
+    requirements = (line.partition(";")[0].strip() for line in lines)
+    return {re.split(r"[^\w-]", each, maxsplit=1)[0].replace("-", "_").lower(): each for each in requirements}
 
 
 def _code(project: Project) -> set[str]:

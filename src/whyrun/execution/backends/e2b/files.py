@@ -32,6 +32,10 @@ _TMP_PREFIX = "e2b-"
 _NO_LIMIT = 0.0
 
 
+class CommandFailed(WorkerLost):
+    """A command of ours ended with an error. The sandbox itself works."""
+
+
 class Files:
     """Files below one folder of the sandbox. Following links is harmless there: they cannot leave the sandbox."""
 
@@ -172,7 +176,7 @@ class Files:
                 lambda: self._sandbox.commands.run(command, user=user, timeout=_NO_LIMIT)
             ).stdout
         except e2b.CommandExitException as failed:
-            raise WorkerLost(f"a command failed in the sandbox: {(failed.stderr or '').strip()[-500:]}") from None
+            raise CommandFailed(f"a command failed in the sandbox: {(failed.stderr or '').strip()[-500:]}") from None
 
     def _at(self, path: str) -> str:
         return f"{self._root}/{path}"

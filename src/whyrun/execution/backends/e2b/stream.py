@@ -80,7 +80,10 @@ class Stream:
                 self._sandbox.commands.send_stdin(self._pid, data, request_timeout=_SEND)
             except (*GONE, *BROKEN) as problem:
                 self._connection.failed(problem)
-                if time.monotonic() > deadline:
+                self._connection.check_alive()
+                if self._connection.is_silent:  # an outage, which has a limit of its own
+                    deadline = time.monotonic() + _SENDING
+                elif time.monotonic() > deadline:
                     raise WorkerLost(
                         f"the sandbox takes no input: {short_message(problem)}"
                     ) from None  # files may still be fetched
