@@ -18,6 +18,7 @@ import msgspec
 
 from whyrun.errors import Diagnostic, WhyrunError, check_type, error
 from whyrun.facts.plans import planned
+from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import render_explain
 from whyrun.planning.plan import Plan, PlanOptions
 from whyrun.project import DEFAULT_FILE, Project
@@ -81,6 +82,17 @@ if TYPE_CHECKING:  # only annotations name these; a plan need not make them
         accept: bool
 
 
+def open_project(file: PathLike | None, **given: Any) -> Project:
+    """Open a workflow, for a command. Secrets that a killed run left in scratch folders are removed first, whatever the
+    command does. `given`: as `Project.open` takes them."""
+    project = Project.open(file, **given)
+    for state in with_scratch_folders(project.state_dir):
+        from whyrun.execution.run.preflight import remove_secret_leftovers
+
+        remove_secret_leftovers(state)
+    return project
+
+
 class LoadedWorkflow(msgspec.Struct, frozen=True):
     """A workflow file and its inputs. It has no state: each call reads the files and the log again."""
 
@@ -101,8 +113,8 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
     def project(self) -> Project:
         """Open the workflow: parse the file and observe the inputs."""
         if self.inputs is None or isinstance(self.inputs, Mapping):
-            return Project.open(self.file, given=self.inputs, state=self.state, manifest=self.manifest)
-        return Project.open(self.file, inputs=self.inputs, state=self.state, manifest=self.manifest)
+            return open_project(self.file, given=self.inputs, state=self.state, manifest=self.manifest)
+        return open_project(self.file, inputs=self.inputs, state=self.state, manifest=self.manifest)
 
     @property
     def name(self) -> str:

@@ -49,7 +49,7 @@ def project_options(function: Function) -> Function:
     """FILE, --manifest, --inputs, --set, --state. The command gets `project`, an opened Project."""
 
     @wraps(function)
-    def open_project(
+    def with_project(
         file: str | None,
         manifest: str | None,
         inputs: str | None,
@@ -57,12 +57,12 @@ def project_options(function: Function) -> Function:
         state: str | None,
         **rest: Any,
     ) -> Any:
-        from whyrun.project import Project
+        from whyrun.api import open_project
 
-        project = Project.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
+        project = open_project(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
         return function(project=project, **rest)
 
-    decorated: Function = project_arguments(open_project)
+    decorated: Function = project_arguments(with_project)
     return decorated
 
 
@@ -79,7 +79,7 @@ def names_and_project(is_name: Callable[[str], bool], metavar: str) -> Callable[
 
     def decorate(function: Function) -> Function:
         @wraps(function)
-        def open_project(
+        def with_project(
             names: tuple[str, ...],
             manifest: str | None,
             inputs: str | None,
@@ -87,19 +87,19 @@ def names_and_project(is_name: Callable[[str], bool], metavar: str) -> Callable[
             state: str | None,
             **rest: Any,
         ) -> Any:
+            from whyrun.api import open_project
             from whyrun.errors import error
-            from whyrun.project import Project
 
             own = [word for word in names if is_name(word) or _is_short_run_name(word, is_name)]
             files = [word for word in names if word not in own]
             if len(files) > 1:
                 raise error("USAGE", f"`{files[1]}` is one argument too many", hint=f"the arguments are {metavar}")
             file = files[0] if files else None
-            project = Project.open(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
+            project = open_project(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
             return function(project=project, names=tuple(own), **rest)
 
         decorated: Function = _decorate(
-            open_project, [click.argument("names", nargs=-1, metavar=metavar), *_INPUT_OPTIONS]
+            with_project, [click.argument("names", nargs=-1, metavar=metavar), *_INPUT_OPTIONS]
         )
         return decorated
 

@@ -155,6 +155,15 @@ class WorkflowState(msgspec.Struct, frozen=True):
         return self.tmp / f"{self.workflow}.scratch"
 
     @property
+    def has_scratch_folders(self) -> bool:
+        """Whether a run goes on, or was killed."""
+        try:
+            with os.scandir(self.scratch) as entries:
+                return next(entries, None) is not None
+        except OSError:
+            return False
+
+    @property
     def pruned_folders(self) -> Path:
         """Where the folders of pruned runs are deleted."""
         return self.tmp / f"{self.workflow}.pruned"
@@ -266,6 +275,14 @@ class WorkflowState(msgspec.Struct, frozen=True):
         if chain is None:
             raise log_without_start(runs[-1])
         return chain
+
+
+def with_scratch_folders(state_dir: Path) -> list[WorkflowState]:
+    """The workflows of which a run goes on, or was killed. Costs next to nothing where there are none."""
+    folders = [
+        path for path in (state_dir / "tmp").glob("*.scratch") if os.access(path, os.R_OK) and any(path.iterdir())
+    ]
+    return [WorkflowState(state_dir, path.name.removesuffix(".scratch")) for path in folders]
 
 
 def state_left_behind(workflow_file: str | os.PathLike[str], state: WorkflowState) -> Path | None:

@@ -34,11 +34,11 @@ def command(file: str | None, delete: bool, as_json: bool, state: str | None) ->
       whyrun gc
       whyrun gc --delete
     """
+    from whyrun.api import open_project
     from whyrun.evidence.retention.gc import collect, collectable
     from whyrun.log.journal import utc_now
-    from whyrun.project import Project
 
-    state_dir = Project.open(file, state=state).state_dir
+    state_dir = open_project(file, state=state).state_dir
     found = collect(state_dir, utc_now) if delete else collectable(state_dir)
     if as_json:
         print_json(found.to_json())

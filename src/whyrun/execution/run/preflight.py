@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cache, partial
 from operator import itemgetter
 from pathlib import Path
@@ -31,7 +32,8 @@ from whyrun.ids import file_name, split_site
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
-from whyrun.log.runs import RunRef
+from whyrun.log.lock import kept_free
+from whyrun.log.runs import RunRef, WorkflowState
 from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import Place
@@ -147,6 +149,27 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
             except OSError as problem:  # files that cannot be moved must not stop every later run
                 text = f"{marked[0]}: what it left could not be kept: {problem.strerror}"
                 disk.append_line(Area.RUN, RunDirectory(run.path).debug_log, text)
+
+
+def remove_secret_leftovers(state: WorkflowState) -> None:
+    """Remove the scratch folders of killed steps that had secrets: nothing of them is evidence, so there is no reason
+    to wait for the repair. Does nothing while a run goes on, and nothing to the log."""
+    runs = {run.name: run for run in state.runs()}
+    with kept_free(state.lock_path) as free:
+        for name in sorted(os.listdir(state.scratch)) if free else ():
+            run, folder = runs.get(name.partition("-")[0]), state.scratch / name
+            for own in (folder, *folder.glob(f"{NESTED_SITES}/whyrun-*/tmp/*")):
+                with suppress(PermissionError):  # of another member of the group, whose command removes it
+                    if run and is_real_folder(own) and any(_has_secrets(run, step) for step in _steps_in(own)):
+                        end_workers([Scratch(own).home])
+                        Scratch(own).remove()
+
+
+def _steps_in(folder: Path) -> list[str]:
+    """The steps that began last in a scratch folder, or at the sites in a folder of sandboxes."""
+    sites = [name for name in os.listdir(folder) if name.isdigit()]
+    marks = [Scratch(folder).marked(), *(_marked_at(folder, site) for site in sites)]
+    return [mark[0] for mark in marks if mark is not None]
 
 
 # A sandboxed step may have replaced anything below its site by a symlink, and we are not sandboxed. So we open a path
