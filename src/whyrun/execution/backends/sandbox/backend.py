@@ -36,7 +36,13 @@ from whyrun.execution.backends.sandbox.bubblewrap import (
     view_argv,
 )
 from whyrun.execution.backends.sandbox.confinement import scopes_sockets
-from whyrun.execution.backends.sandbox.instance import SandboxInstance, copy_visible, make_visible, visible_folder
+from whyrun.execution.backends.sandbox.instance import (
+    SandboxInstance,
+    copy_visible,
+    make_visible,
+    private_folder,
+    visible_folder,
+)
 from whyrun.execution.backends.sandbox.launcher import ForkServer, SandboxFailed, real_user
 from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, is_shown, programs, search_path
 from whyrun.execution.backends.sandbox.watch import Measured, Watch
@@ -93,9 +99,11 @@ class _Common:
         self.free_disk = shutil.disk_usage(session.tmp.parent).free
         self.machine = Machine(programs() + interpreter_view(project=str(session.project)))
         self._folder = session.tmp / f"{session.run}-code-{os.getpid()}"
+        # Sandboxes show only the folder below, which all of their users must be able to read. Nobody else comes here.
+        self._folder.mkdir(mode=0o700, parents=True)
         bundle = session.bundle()
-        unpack(bundle.data, str(self._folder), bundle.sha256)
-        self.code = self._folder / PROJECT
+        unpack(bundle.data, str(self._folder / "bundle"), bundle.sha256)
+        self.code = self._folder / "bundle" / PROJECT
         _remove_other_files(self.code, bundle.code)
         visible_folder(self.code)
         make_visible(self.code)
@@ -193,7 +201,7 @@ class SandboxTransport(ProcessTransport):
                 self._fork_server.close()
                 self._fork_server = None
             if self._fork_server is None:
-                visible_folder(self._sites)
+                private_folder(self._sites, self._user)
                 own = Visible(
                     read_only=(Mount(str(self._common.code), _CODE),), writable=(Mount(str(self._sites), _SITES),)
                 )

@@ -109,6 +109,13 @@ def _make_site(root: Path, user: int | None) -> None:
     hand_over(str(root / site.WRITTEN), user)
 
 
+def private_folder(folder: Path, user: int | None) -> None:
+    """Create a folder that only the sandbox's user, and root, can enter."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if user is not None:
+        os.chown(folder, user, user)
+
+
 def visible_folder(folder: Path) -> None:
     """Create a folder that the sandbox's user can read, whatever the umask is."""
     missing = []
