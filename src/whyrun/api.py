@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import msgspec
 
 from whyrun.errors import Diagnostic, WhyrunError, check_type, error
-from whyrun.facts.plans import planned
-from whyrun.log.runs import with_scratch_folders
+from whyrun.facts.plans import open_project, planned
 from whyrun.planning.answers.explain import render_explain
 from whyrun.planning.plan import Plan, PlanOptions
 from whyrun.project import DEFAULT_FILE, Project
@@ -80,17 +79,6 @@ if TYPE_CHECKING:  # only annotations name these; a plan need not make them
 
         against: str | None
         accept: bool
-
-
-def open_project(file: PathLike | None, **given: Any) -> Project:
-    """Open a workflow, for a command. Secrets that a killed run left in scratch folders are removed first, whatever the
-    command does. `given`: as `Project.open` takes them."""
-    project = Project.open(file, **given)
-    for state in with_scratch_folders(project.state_dir):
-        from whyrun.execution.run.preflight import remove_secret_leftovers
-
-        remove_secret_leftovers(state)
-    return project
 
 
 class LoadedWorkflow(msgspec.Struct, frozen=True):

@@ -57,7 +57,7 @@ def project_options(function: Function) -> Function:
         state: str | None,
         **rest: Any,
     ) -> Any:
-        from whyrun.api import open_project
+        from whyrun.facts.plans import open_project
 
         project = open_project(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
         return function(project=project, **rest)
@@ -87,8 +87,8 @@ def names_and_project(is_name: Callable[[str], bool], metavar: str) -> Callable[
             state: str | None,
             **rest: Any,
         ) -> Any:
-            from whyrun.api import open_project
             from whyrun.errors import error
+            from whyrun.facts.plans import open_project
 
             own = [word for word in names if is_name(word) or _is_short_run_name(word, is_name)]
             files = [word for word in names if word not in own]

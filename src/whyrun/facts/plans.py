@@ -1,14 +1,16 @@
-"""The plan that a question is about: the current one, the plan for assumed inputs, or that of an earlier run."""
+"""Opens the project for a command, and the plan that its question is about: the current one, the plan for assumed
+inputs, or that of an earlier run."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from whyrun.errors import InvalidError, check_type, error
+from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.build import build_planning_snapshot
@@ -19,6 +21,19 @@ if TYPE_CHECKING:
     from whyrun.project import Project
 
 Tell = Callable[[str], None]
+
+
+def open_project(file: str | os.PathLike[str] | None, **given: Any) -> Project:
+    """Open a workflow, for a command. Secrets that a killed run left in scratch folders are removed first, whatever the
+    command does. `given`: as `Project.open` takes them."""
+    from whyrun.project import Project
+
+    project = Project.open(file, **given)
+    for state in with_scratch_folders(project.state_dir):
+        from whyrun.execution.run.preflight import remove_secret_leftovers
+
+        remove_secret_leftovers(state)
+    return project
 
 
 class Planned(msgspec.Struct, frozen=True):

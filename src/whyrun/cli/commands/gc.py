@@ -34,8 +34,8 @@ def command(file: str | None, delete: bool, as_json: bool, state: str | None) ->
       whyrun gc
       whyrun gc --delete
     """
-    from whyrun.api import open_project
     from whyrun.evidence.retention.gc import collect, collectable
+    from whyrun.facts.plans import open_project
     from whyrun.log.journal import utc_now
 
     state_dir = open_project(file, state=state).state_dir

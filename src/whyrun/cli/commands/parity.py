@@ -80,8 +80,8 @@ def _check_arguments(runs: tuple[str, str], file: str | None, state: str | None)
 
 
 def _evidence(word: str, file: str | None, state: str | None) -> RunEvidence:
-    from whyrun.api import open_project
     from whyrun.evidence.parity.reading import read_evidence, run_at
+    from whyrun.facts.plans import open_project
 
     if is_run_name(word):
         return read_evidence(word, open_project(file, state=state).state.run(word))
