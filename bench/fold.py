@@ -19,6 +19,7 @@ def make_log(state: Path, steps: int) -> Path:
     """One run of `steps` steps with four events each, written by the real journal; returns its folder."""
     from whyrun.log import events as ev
     from whyrun.log.journal import FIRST_CHAIN, Journal
+    from whyrun.log.outcomes import COUNTED
 
     folder = state / "runs" / "r0001"
     folder.mkdir(parents=True)
@@ -30,12 +31,18 @@ def make_log(state: Path, steps: int) -> Path:
             host="", pid=1, previous_chain=FIRST_CHAIN,
         )
     )  # fmt: skip
+    journal.append(
+        ev.PlanComputed(
+            plan_sha256="0" * 64, snapshot_sha256="0" * 64, planned=steps, layers=10, log_position=None
+        )
+    )  # fmt: skip
+    journal.append(ev.ManifestMaterialized(path="manifest.yaml", size=1, sha256="0" * 64))
     for i in range(steps):
         stage, chain = i % 10, i // 10
         step, made = f"Job:S{stage}[{chain}]", sha256(b"%d" % i).hexdigest()
         used = sha256(b"%d" % (i - 1)).hexdigest()
         source = f"Artifact:S{stage - 1}.Out[{chain}]" if stage else f"Input:Sources[{chain}]"
-        journal.append(ev.CfgMaterialized(path=f"cfg/S{stage}[{chain}].json", size=312, sha256=made))
+        journal.append(ev.CfgMaterialized(path=f"cfg/S{stage}%5B{chain}%5D.json", size=312, sha256=made))
         journal.append(
             ev.StepStart(
                 step_id=step, driver="python", attempt=1, fingerprint=sha256(step.encode()).hexdigest(),
@@ -50,13 +57,13 @@ def make_log(state: Path, steps: int) -> Path:
         )  # fmt: skip
         journal.append(
             ev.StepComplete(
-                step_id=step, driver="python", output_dir=f"artifacts/S{stage}[{chain}]", duration=0.000123,
+                step_id=step, driver="python", output_dir=f"artifacts/S{stage}%5B{chain}%5D", duration=0.000123,
                 status="EXECUTES",
             )
         )  # fmt: skip
         if i % 1000 == 0:
             journal.flush()
-    journal.append(ev.RunComplete(state="succeeded", counts={"completed": steps}, duration=1.0))
+    journal.append(ev.RunComplete(state="succeeded", counts={**dict.fromkeys(COUNTED, 0), "completed": steps}, duration=1.0))
     journal.close()
     return folder
 

@@ -51,7 +51,7 @@ _UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, Whyr
 # Missing hashes → those that the latest version of an artifact needs, each with the published path of every such
 # artifact (None: it has no path of its own with these bytes). The whole answer is None if the log is damaged.
 Current = Callable[[Container[str]], Mapping[str, Collection[str | None]] | None]
-Recorded = tuple[str, int]  # the hash of a file, and the line of the log that has it
+Recorded = tuple[str, int, int]  # the hash and size of a file, and the line of the log that has them
 _decoder: msgspec.json.Decoder[ev.AnyEvent] = msgspec.json.Decoder(ev.AnyEvent)
 _NOT_DIGESTED = ("digest", "log_position")  # fields of a plan that its digest does not cover
 
@@ -82,6 +82,7 @@ class BlobCheck:
         self._findings = findings
         self._checked = checked
         self._seen: set[str] = set()
+        self._sizes: dict[str, int] = {}  # of the blobs of artifacts; of a folder the size of its files
         self._missing: dict[str, Mention] = {}  # versions of artifacts: hash → its first mention
         self._reported: set[str] = set()
         self._links = LinkCheck(store, findings)
@@ -97,6 +98,7 @@ class BlobCheck:
             self._value(event, event.artifact, event.value, event.sha256, run, file, line)
         if event.sha256 not in self._seen:
             self._artifact(event, run, file, line)
+        self._size(event, run, file, line)
 
     def event(self, event: ev.AnyEvent, run: str, file: str, line: int) -> None:
         """Check the bytes that any event except `artifact_available` refers to."""
@@ -253,8 +255,19 @@ class BlobCheck:
         elif type_ == "directory":
             self._tree(sha, mention)
 
+    def _size(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
+        """Check the size of an artifact; of bytes that are lost, only if the event has the value."""
+        size = self._sizes.get(event.sha256)
+        if size is None and event.value is not msgspec.UNSET:
+            size = len(canonical_json(event.value))
+        if size is not None and event.size != size:
+            what, where = "`size` is not the size of the artifact", described(event)
+            self._findings.add(VerifyProblem("log", run, file, what, line, *where, str(size), str(event.size)))
+
     def _tree(self, sha: str, mention: Mention) -> None:
         tree = self._read_tree(sha, mention)
+        if tree is not None:
+            self._sizes[sha] = tree.size
         for one in tree.files if tree is not None else ():
             if one.sha256 in self._seen:
                 continue
@@ -314,6 +327,8 @@ class BlobCheck:
         if actual is not None:
             self._checked.blobs += 1
             self._checked.bytes += size
+        if actual == sha:
+            self._sizes[sha] = size
         return actual
 
 
@@ -338,18 +353,24 @@ def _hash_and_size(path: str) -> tuple[str | None, int]:
         return f"(cannot be read: {refused.strerror})", 0
 
 
-def check_file(folder: Path, path: str, recorded: Recorded, run: str, findings: Findings, checked: Checked) -> None:
-    """Check a file of a run folder against its hash in the log."""
-    sha, line = recorded
+def check_file(folder: Path, path: str, recorded: Recorded, run: str, findings: Findings, checked: Checked) -> bool:
+    """Check a file of a run folder against its hash and size in the log; whether it has this hash."""
+    sha, size, line = recorded
     file = f"{folder}/{path}"
-    actual, _ = _hash_and_size(file)
+    actual, actual_size = _hash_and_size(file)
     if actual is None:
         findings.add(VerifyProblem("file", run, file, "the file is missing", expected=sha))
-        return
+        return False
     checked.files += 1
     if actual != sha:
         what = f"the file does not match line {line} of the log"
         findings.add(VerifyProblem("file", run, file, what, expected=sha, found=actual))
+        return False
+    if actual_size != size:
+        what = f"`size` is not the size of `{path}`"
+        log = f"{folder}/{EVENTS_FILE}"
+        findings.add(VerifyProblem("log", run, log, what, line, expected=str(actual_size), found=str(size)))
+    return True
 
 
 def check_plan(folder: Path, event: ev.PlanComputed, mention: Mention, findings: Findings, checked: Checked) -> Any:

@@ -27,6 +27,14 @@ SUMMARY_AGAIN = (
     "`composition_summary.json` is derived from the log: nothing is lost. Delete it and the `status.json` of that run: "
     "the next `whyrun run` makes both again. No job runs again, and `whyrun show --composition` does not read it"
 )
+COMMANDS_GONE = (
+    "`commands.jsonl`: restore it from a copy. No command of Whyrun reads it and no job needs it: without a copy it is "
+    "reported until the run is pruned (`whyrun runs prune`), and nothing else is affected"
+)
+METRICS_GONE = (
+    "`metrics.jsonl`: restore it from a copy. No job needs it: without a copy it is reported until the run is pruned "
+    "(`whyrun runs prune`), and estimates of memory are taken from other runs"
+)
 MORE_AFTER_THE_END = "bytes after the end of a log: cut them off, for example with `truncate`; no event is lost"
 
 _LOG = (

@@ -9,15 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Container, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from whyrun import __version__
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json, file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.evidence.verify.bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
+from whyrun.evidence.verify.consistency import EventConsistency, FileConsistency
 from whyrun.evidence.verify.lines import LineCheck, check_end, described, tombstone_problem
 from whyrun.evidence.verify.report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Verification, VerifyProblem
 from whyrun.ids import split_site
@@ -36,7 +40,7 @@ from whyrun.snapshot.records import Records
 class _Sources(msgspec.Struct):
     """The part of a snapshot blob that is read."""
 
-    sources: dict[str, msgspec.Raw]
+    sources: dict[str, str]
 
 
 _decode_sources = msgspec.json.Decoder(_Sources).decode
@@ -116,14 +120,16 @@ class _Verifier:
         plan: tuple[ev.PlanComputed, int] | None = None
         repaired = False
         size = 0
+        twice = EventConsistency(run.name, lines.file, self.state.workflow, outcome)
         blocks = _Blocks(run)
         for block in blocks:
             size += len(block)
             events, numbers = lines.feed(block)
             for event, line in zip(events, numbers, strict=True):
                 # The most frequent events come first: a log may have a million. These do not change the outcome.
+                twice.add(event, line)
                 if type(event) is ev.CfgMaterialized or type(event) is ev.ManifestMaterialized:
-                    recorded[event.path] = (event.sha256, line)
+                    recorded[event.path] = (event.sha256, event.size, line)
                 elif type(event) is ev.ArtifactAvailable:
                     self.blobs.artifact(event, run.name, lines.file, line)
                 else:
@@ -148,6 +154,10 @@ class _Verifier:
             self.findings.add(VerifyProblem("log", run.name, lines.file, blocks.refused.message, blocks.refused.line))
         if not lines.damaged and blocks.refused is None:
             self._fold(run, lines.file)
+            for problem in twice.problems:  # one damage is reported once
+                if not self.findings.has_line(run.name, problem.line):
+                    self.findings.add(problem)
+                    self._damaged(run)
         if plan is not None:
             self.plans[run.name] = outcome.start.engine_version if outcome.start is not None else ""
         if run.name == self.running or (blocks.refused is None and self._goes_on(run, outcome)):
@@ -155,7 +165,11 @@ class _Verifier:
             return lines.chain
         ends_well = blocks.refused is None and self._end(run, outcome, lines, size, repaired, has_status)
         whole = ends_well and not lines.damaged
-        self._folder(run, outcome, recorded, plan, whole)
+        sound = self._folder(run, outcome, recorded, plan, whole)
+        if whole and outcome.end is not None:
+            files = FileConsistency(run.path, twice, self.findings, whole=has_status and not repaired)
+            files.commands(sound)
+            files.metrics()
         return lines.chain
 
     def _fold(self, run: RunRef, file: str) -> None:
@@ -198,14 +212,19 @@ class _Verifier:
         recorded: dict[str, Recorded],
         plan: tuple[ev.PlanComputed, int] | None,
         whole: bool,
-    ) -> None:
-        for path, hash_and_line in recorded.items():
-            check_file(run.path, path, hash_and_line, run.name, self.findings, self.checked)
+    ) -> dict[str, str]:
+        """Check the files of a run folder; the hash of each file that the log names and that has this hash."""
+        sound: dict[str, str] = {}
+        for path, expected in recorded.items():
+            if check_file(run.path, path, expected, run.name, self.findings, self.checked):
+                sound[path] = expected[0]
         if plan is not None:
             event, line = plan
             mention = Mention(run.name, str(run.events_path), line, *described(event))
-            self.blobs.plan_lists(check_plan(run.path, event, mention, self.findings, self.checked), mention)
-            self._sources(run, event)
+            planned = check_plan(run.path, event, mention, self.findings, self.checked)
+            self.blobs.plan_lists(planned, mention)
+            self._totals(event, planned, mention)
+            self._sources(run, outcome, event, mention)
         checked = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plan is not None else ())}
         mode = outcome.start.mode if outcome.start is not None else "adopt"
         missing = [name for name in RunDirectory(run.path).missing_files(mode) if name not in checked]
@@ -222,19 +241,46 @@ class _Verifier:
                 self.findings.add(VerifyProblem("run", run.name, str(absent), what, hint=hint))
             if whole:  # a damaged log has another outcome
                 self._status(run, outcome)
+        return sound
 
-    def _sources(self, run: RunRef, plan: ev.PlanComputed) -> None:
+    def _totals(self, event: ev.PlanComputed, plan: Any, mention: Mention) -> None:
+        """Check the two numbers that the event repeats from the plan."""
+        if plan is None:
+            return  # reported
+        planned = sum(len(layer) for layer in plan["layers"])
+        for name, expected, found in (("planned", planned, event.planned), ("layers", len(plan["layers"]), event.layers)):
+            if expected != found:
+                what, where = f"`{name}` is not that of `plan.json`", (mention.line, mention.event)
+                self.findings.add(
+                    VerifyProblem("log", mention.run, mention.file, what, *where, None, str(expected), str(found))
+                )
+
+    def _sources(self, run: RunRef, outcome: RunOutcome, plan: ev.PlanComputed, mention: Mention) -> None:
         """Check `source/` against the snapshot of the plan. Comparisons and adoptions have no stored snapshot."""
-        if not (run.path / "source").is_dir():
-            return  # reported as a whole
         try:
-            names = _decode_sources(self.store.read(plan.snapshot_sha256)).sources
+            sources = _decode_sources(self.store.read(plan.snapshot_sha256)).sources
         except (WhyrunError, *UNREADABLE):
             return  # reported as a damaged blob
-        for name in source_files(dict.fromkeys(names, b"")):
-            if not (run.path / name).is_file():
-                path = str(run.path / name)
-                self.findings.add(VerifyProblem("run", run.name, path, "the file is missing", hint=SOURCE_GONE))
+        recorded = outcome.start.workflow_sha256 if outcome.start is not None else None
+        actual = bytes_sha256(canonical_json(sources))
+        if recorded not in (None, actual):
+            what = "`workflow_sha256` is not the hash of the sources in the run's snapshot"
+            self.findings.add(
+                VerifyProblem("log", run.name, mention.file, what, 1, "run_start", None, actual, recorded)
+            )
+        if not (run.path / "source").is_dir():
+            return  # reported as a whole
+        for name, data in source_files(sources).items():
+            path = run.path / name
+            if path.is_file():
+                self.checked.files += 1
+                expected, found = bytes_sha256(data), file_sha256(path)
+                what = "the file is not the one in the run's snapshot"
+            else:
+                expected, found, what = None, None, "the file is missing"
+            if expected != found or expected is None:
+                problem = VerifyProblem("run", run.name, str(path), what, None, None, None, expected, found)
+                self.findings.add(replace(problem, hint=SOURCE_GONE))
 
     def _status(self, run: RunRef, outcome: RunOutcome) -> None:
         path = run.path / "status.json"
