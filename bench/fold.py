@@ -63,7 +63,9 @@ def make_log(state: Path, steps: int) -> Path:
         )  # fmt: skip
         if i % 1000 == 0:
             journal.flush()
-    journal.append(ev.RunComplete(state="succeeded", counts={**dict.fromkeys(COUNTED, 0), "completed": steps}, duration=1.0))
+    journal.append(
+        ev.RunComplete(state="succeeded", counts={**dict.fromkeys(COUNTED, 0), "completed": steps}, duration=1.0)
+    )
     journal.close()
     return folder
 

@@ -26,6 +26,7 @@ def test_two_runs_of_the_same_are_equal(talks: Talks) -> None:
     assert found.compared == {
         "events": (12, 12),
         "cfg": (1, 1),
+        "commands": (1, 1),
         "artifacts": (3, 3),
         "metrics": (1, 1),
         "files": (13, 13),
@@ -201,12 +202,13 @@ def test_another_ending(talks: Talks) -> None:
 def test_another_parameter_is_another_workflow_plan_manifest_and_cfg(talks: Talks) -> None:
     workflow = TALK.replace('name: "${{ inputs.Name }}"', 'name: "${{ inputs.Name }}a"')
     found = parity_of(talks.run(), talks.run(workflow))
-    assert named(found)[:6] == [
+    assert named(found)[:7] == [
         "event run_start workflow_sha256",
         "event plan_computed plan_sha256",
         "event plan_computed snapshot_sha256",
         "manifest manifest.yaml sha256",
         "cfg cfg/Talk.json sha256",
+        "command Job:Talk (attempt 1) inputs.name -",
         "event step_start Job:Talk (attempt 1) bindings.name[0].id",
     ]
     assert ("event", "task Job:Talk", "message", "hello ann", "hello anna") in differences(found)

@@ -25,7 +25,14 @@ if TYPE_CHECKING:
     from whyrun.evidence.parity.reading import RunEvidence
     from whyrun.evidence.parity.result import Difference, Note, Parity
 
-_NOUNS = {"events": "event", "cfg": "cfg file", "artifacts": "artifact", "metrics": "count", "files": "file"}
+_NOUNS = {
+    "events": "event",
+    "cfg": "cfg file",
+    "commands": "command",
+    "artifacts": "artifact",
+    "metrics": "count",
+    "files": "file",
+}
 _LONGEST = 300  # characters of a name
 _HASH = re.compile(r"[0-9a-f]{64}")
 

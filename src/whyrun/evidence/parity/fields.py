@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from whyrun.evidence.verify.consistency import RecordedCommand
 from whyrun.log import events as ev
 
 # Where, when and by whom; `v` is the version of the line format.
@@ -132,6 +133,22 @@ def compared_value(event: ev.Event, field_: str) -> Any:
     if field_ == "options":
         return {name: option for name, option in value.items() if name not in _WHERE}
     return value
+
+
+def compared_command(command: RecordedCommand, session: str) -> dict[str, Any]:
+    """A command without hashes and without what depends on the service that a step asked: of what it recalls, the names
+    count."""
+    record: dict[str, Any] = msgspec.to_builtins(command)
+    for name in ("step_id", "attempt", "cfg_sha256"):
+        del record[name]
+    for given in (*record["inputs"].values(), *record["compare"].values()):
+        for source in given if isinstance(given, list) else [given]:
+            del source["sha256"]
+            if source.get("from_run") == session:
+                source["from_run"] = THIS_RUN
+    for name in ("recalled", "recalled_elsewhere"):
+        record[name] = sorted(record[name])
+    return record
 
 
 def _failed_by_itself(event: ev.StepFailed) -> bool:

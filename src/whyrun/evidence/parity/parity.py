@@ -1,8 +1,9 @@
 """`whyrun parity RUN RUN`: did two runs leave the same evidence?
 
-Compared are file names, `manifest.yaml` and every `cfg/*.json`, the multiset of events (`fields.py` says which fields),
-row and count metrics, artifacts by content, and the status. Differences are listed with causes first: by position in
-the log, then files, then the status. Durations, memory and printed text are reported, not compared.
+Each run is first checked on its own (`reading.py`). Then compared are file names, the bytes of most files, commands,
+the multiset of events (`fields.py` says which fields), row and count metrics, artifacts by content, and the status.
+Differences are listed with causes first: by position in the log, then files, then the status. Durations, memory and
+printed text are reported, not compared.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, counted
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.evidence.parity.fields import ComparedEvent, compared_events
-from whyrun.evidence.parity.reading import Artifact, RunEvidence, check_two_runs
-from whyrun.evidence.parity.result import ABSENT, Difference, Note, Parity, leaf_differences
+from whyrun.evidence.parity.fields import ComparedEvent, compared_command, compared_events
+from whyrun.evidence.parity.reading import PRINTED, Artifact, RunEvidence, check_two_runs, random_files
+from whyrun.evidence.parity.result import ABSENT, Difference, Kind, Note, Parity, leaf_differences
+from whyrun.evidence.verify.consistency import DURATION
 from whyrun.ids import file_name
 from whyrun.log import events as ev
 
@@ -39,6 +41,8 @@ MEASURED = frozenset(
         "bytes_in", "bytes_out", "progress",
     }
 )  # fmt: skip
+# A worker measures these once for each attempt. A stopped step may have its duration alone.
+EACH = frozenset({DURATION, "cpu_seconds", "max_rss_bytes"})
 _UNITS = frozenset({"ns", "us", "µs", "ms", "s", "sec", "second", "seconds", "min", "minutes", "h", "hours",
                     "bytes", "B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "%"})  # fmt: skip
 _ENDINGS = ("_ns", "_us", "_ms", "_s", "_seconds", "_duration", "_bytes", "_percent")
@@ -52,12 +56,10 @@ def is_measured(metric: str, unit: str) -> bool:
     return metric in MEASURED or unit in _UNITS or unit.endswith(("/s", "/min")) or metric.endswith(_ENDINGS)
 
 
-def compare_metrics(
-    old: Iterable[Metric], new: Iterable[Metric]
-) -> tuple[tuple[int, int], list[Difference], list[Note]]:
+def compare_metrics(old: RunEvidence, new: RunEvidence) -> tuple[tuple[int, int], list[Difference], list[Note]]:
     """(numbers of compared metrics, differences, notes). Fractions are only noted: they may depend on the order of
     additions."""
-    ours, theirs = _reported(old), _reported(new)
+    ours, theirs = _reported(old.metrics), _reported(new.metrics)
     differences, notes, compared = [], [], [0, 0]
     for key in sorted({*ours, *theirs}):
         was, now = ours.get(key, []), theirs.get(key, [])
@@ -73,7 +75,21 @@ def compare_metrics(
             differences.append(Difference("metric", name, "value", _shown(was), _shown(now), step_id=step))
         else:
             notes.append(Note(name, "a fraction, not a count", _shown(was), _shown(now)))
-    return (compared[0], compared[1]), differences, notes
+    return (compared[0], compared[1]), [*differences, *_times_measured(old, new)], notes
+
+
+def _times_measured(old: RunEvidence, new: RunEvidence) -> Iterator[Difference]:
+    """How often a worker measured each step. The values differ in every run, but a measurement may not be missing."""
+    ours, theirs = (Counter((m.step_id, m.metric) for m in side.metrics if m.metric in EACH) for side in (old, new))
+    must = {(e.step_id, DURATION) for side in (old, new) for e in side.events if isinstance(e, ev.StepComplete)}
+    for step, metric in sorted({*ours, *theirs, *must}):
+        was, now = ours[step, metric], theirs[step, metric]
+        name = f"{metric} {step}"
+        if was == now == 0:
+            what = "every success has it, and neither run has it"
+            yield Difference("metric", name, "", ABSENT, ABSENT, (what,), step_id=step)
+        elif was != now and (metric == DURATION or not {step} & (old.stopped | new.stopped)):
+            yield Difference("metric", name, "times", was, now, step_id=step)
 
 
 def _reported(metrics: Iterable[Metric]) -> _Values:
@@ -117,8 +133,9 @@ def measured(evidence: RunEvidence) -> Mapping[str, Any]:
 _IGNORED_IN_STATUS = ("started", "ended", "backend")
 _LAST = 1 << 60
 PRESENT = "present"
-_SCRATCH = re.compile(r"steps/(?P<step>[^/]+)/scratch(?P<rest>/.*|$)")
-_RANDOM_NAMES = ("/tmp/", "/home/")  # libraries choose file names there
+
+# Top folder or file → what its differences are called. The rest repeats what is compared, with times.
+_BY_BYTES: dict[str, Kind] = {"manifest.yaml": "manifest", "cfg": "cfg", "source": "file", "steps": "file"}
 
 Describe = Callable[[RunEvidence, Artifact, RunEvidence, Artifact], Sequence[str]]
 
@@ -127,10 +144,12 @@ def compare_runs(old: RunEvidence, new: RunEvidence, describe: Describe) -> Pari
     """`describe`: the differences between two versions of an artifact; the first line is a summary."""
     check_two_runs(old, new)
     order = _Order(old, new)
-    counts, metrics, loose_metrics = compare_metrics(old.metrics, new.metrics)
+    counts, metrics, loose_metrics = compare_metrics(old, new)
     files, loose_files = compare_files_present(old, new)
     status, loose_status = _status(old, new)
-    causes = [*_events(old, new), *_recorded_files(old, new), *_artifacts(old, new, describe), *metrics]
+    causes = [
+        *_events(old, new), *_commands(old, new), *_recorded_files(old, new), *_artifacts(old, new, describe), *metrics
+    ]  # fmt: skip
     return Parity(
         old.name,
         new.name,
@@ -139,6 +158,7 @@ def compare_runs(old: RunEvidence, new: RunEvidence, describe: Describe) -> Pari
         {
             "events": (len(old.events), len(new.events)),
             "cfg": (_number_of_cfg(old), _number_of_cfg(new)),
+            "commands": (len(old.commands), len(new.commands)),
             "artifacts": (len(_by_artifact(old)), len(_by_artifact(new))),
             "metrics": counts,
             "files": (len(old.files), len(new.files)),
@@ -148,7 +168,7 @@ def compare_runs(old: RunEvidence, new: RunEvidence, describe: Describe) -> Pari
 
 
 def _number_of_cfg(evidence: RunEvidence) -> int:
-    return sum(path.startswith("cfg/") for path in evidence.hashes)
+    return sum(path.startswith("cfg/") for path in evidence.files)
 
 
 # --- events ------------------------------------------------------------------------------------------------------
@@ -193,14 +213,37 @@ def _key(event: ComparedEvent) -> bytes:
 # --- manifest, cfg, artifacts ------------------------------------------------------------------------------------
 
 
+def _commands(old: RunEvidence, new: RunEvidence) -> Iterator[Difference]:
+    """Each attempt has one command. Hashes are left out: `cfg/`, which was checked against them, is compared."""
+    ours, theirs = ({(c.step_id, c.attempt): c for c in side.commands} for side in (old, new))
+    starts = {(e.step_id, e.attempt): e.seq for side in (new, old) for e in side.events if isinstance(e, ev.StepStart)}
+    for key in {**ours, **theirs}:
+        step, name, seq = key[0], f"{key[0]} (attempt {key[1]})", starts.get(key, _LAST)
+        if key not in ours or key not in theirs:
+            was, now = (PRESENT if key in side else ABSENT for side in (ours, theirs))
+            yield Difference("command", name, "", was, now, step_id=step, seq=seq)
+            continue
+        sides = compared_command(ours[key], old.start.session), compared_command(theirs[key], new.start.session)
+        for path, was, now in leaf_differences(*sides):
+            yield Difference("command", name, path, was, now, step_id=step, seq=seq)
+    for step in sorted({e.step_id for side in (old, new) for e in side.events if isinstance(e, ev.StepComplete)}):
+        if not any(step == given for given, _ in (*ours, *theirs)):
+            what = "every success has one, and neither run has it"
+            yield Difference("command", step, "", ABSENT, ABSENT, (what,), step_id=step)
+
+
 def _recorded_files(old: RunEvidence, new: RunEvidence) -> Iterator[Difference]:
-    """`manifest.yaml` and `cfg/*.json` by their bytes. Files that only one run has are listed with the files."""
+    """Files by their bytes: `manifest.yaml`, `cfg/`, `source/`, and what steps executed and left. Files that only one
+    run has are listed with the files."""
     where = {e.path: e.seq for e in old.events if isinstance(e, ev.ManifestMaterialized | ev.CfgMaterialized)}
-    for path in sorted(old.hashes.keys() & new.hashes.keys()):
-        kind: Literal["cfg", "manifest"] = "manifest" if path == "manifest.yaml" else "cfg"
-        if (path == "manifest.yaml" or path.startswith("cfg/")) and old.hashes[path] != new.hashes[path]:
-            was, now = old.hashes[path], new.hashes[path]
-            yield Difference(kind, path, "sha256", was, now, seq=where.get(path, _LAST))
+    why_not = random_files(old, new)
+    for path in sorted(old.files & new.files):
+        top = path.split("/")[0]
+        if path.endswith("/") or top not in _BY_BYTES or PRINTED.fullmatch(path) or why_not(path) is not None:
+            continue
+        was, now = old.content(path), new.content(path)
+        if was != now:
+            yield Difference(_BY_BYTES[top], path, "sha256", was, now, seq=where.get(path))
 
 
 def _by_artifact(evidence: RunEvidence) -> dict[str, list[Artifact]]:
@@ -234,21 +277,21 @@ def _artifacts(old: RunEvidence, new: RunEvidence, describe: Describe) -> Iterat
 def compare_files_present(old: RunEvidence, new: RunEvidence) -> tuple[list[Difference], list[Note]]:
     differences: list[Difference] = []
     notes: list[Note] = []
-    cut_off = _stopped_steps(old) | _stopped_steps(new)
+    why_not = random_files(old, new)
     for path in sorted(_only_in_first(old.files, new.files) | _only_in_first(new.files, old.files)):
         was, now = (PRESENT if path in side.files else ABSENT for side in (old, new))
-        why = _not_compared(path, cut_off)
+        why = why_not(path)
         if why is None:
             differences.append(Difference("file", path, "", was, now))
         else:
             notes.append(Note(path, why, was, now))
-    for path in sorted(old.missing & new.missing):
+    for path in sorted(old.lost & new.lost):
         differences.append(
             Difference("file", path, "", ABSENT, ABSENT, ("every run has this file, and neither of these has it",))
         )
-    for path in sorted(old.hashes.keys() & new.hashes.keys()):
-        if path.startswith("steps/") and old.hashes[path] != new.hashes[path]:
-            was, now = old.hashes[path], new.hashes[path]
+    for path in sorted(filter(PRINTED.fullmatch, old.files & new.files)):
+        was, now = old.content(path), new.content(path)
+        if was != now:
             notes.append(Note(path, "printed text may contain times and paths", was, now))
     return differences, notes
 
@@ -257,22 +300,6 @@ def _only_in_first(ours: frozenset[str], theirs: frozenset[str]) -> set[str]:
     """Paths that only the first run has. An empty folder is left out if the other run has (listed) files in it."""
     folders = {path[: slash.end()] for path in theirs for slash in re.finditer("/", path)}
     return {path for path in ours - theirs if not (path.endswith("/") and path in folders)}
-
-
-def _not_compared(path: str, cut_off: set[str]) -> str | None:
-    scratch = _SCRATCH.fullmatch(path)
-    if scratch is None:
-        return None
-    if scratch["step"] in cut_off:
-        return "how far a stopped step came is random"
-    return "temporary files have random names" if scratch["rest"].startswith(_RANDOM_NAMES) else None
-
-
-def _stopped_steps(evidence: RunEvidence) -> set[str]:
-    """Steps (as file names) that a time limit, an interruption or a dead worker stopped."""
-    steps = {e.step_id for e in evidence.events if isinstance(e, ev.StatusContractViolation)}
-    steps |= {e.step_id for e in evidence.events if isinstance(e, ev.StepFailed) and e.status != "FAILED"}
-    return {file_name(step.removeprefix("Job:")) for step in steps}
 
 
 # --- status ------------------------------------------------------------------------------------------------------

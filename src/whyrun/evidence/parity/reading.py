@@ -4,29 +4,36 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import stat
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.store import Store
-from whyrun.errors import WhyrunError, error
-from whyrun.evidence.run_directory import Metric, RunDirectory
+from whyrun.errors import error
+from whyrun.evidence.run_directory import Metric
+from whyrun.evidence.verify.consistency import COMMANDS_FILE, METRICS_FILE, RecordedCommand
+from whyrun.evidence.verify.verify import verify
+from whyrun.ids import file_name
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
-from whyrun.log.events import UNREADABLE
-from whyrun.log.journal import EVENTS_FILE, check_chain, read_events
-from whyrun.log.runs import RunRef, log_without_start
+from whyrun.log.journal import EVENTS_FILE, STATUS_FILE, read_events
+from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
-_CFG = re.compile(r"cfg/[^/]+")
-_PRINTED = re.compile(r"steps/[^/]+/(stdout|stderr)\.log")
+PRINTED = re.compile(r"steps/[^/]+/(stdout|stderr)\.log")
+_SCRATCH = re.compile(r"steps/(?P<step>[^/]+)/scratch(?P<rest>/.*|$)")
+_RANDOM_NAMES = ("/tmp/", "/home/")  # libraries choose file names there
+_LINES = (EVENTS_FILE, STATUS_FILE, METRICS_FILE, COMMANDS_FILE)  # files that tell what happened
 Artifact = ev.ArtifactAvailable | ev.ArtifactAdopted
 _metric = msgspec.json.Decoder(Metric)
+_command = msgspec.json.Decoder(RecordedCommand)
 _fields = msgspec.json.Decoder(dict[str, Any])
+_Line = TypeVar("_Line")
 
 
 @dataclass(frozen=True)
@@ -37,8 +44,9 @@ class RunEvidence:
     folder: Path
     events: tuple[ev.AnyEvent, ...]
     files: frozenset[str]  # relative to the folder; empty folders end with `/`
-    hashes: Mapping[str, str]  # of `manifest.yaml`, `cfg/*.json` and the printed text of steps
+    lost: frozenset[str]  # files that every run has or that the log names, and that are not there
     metrics: tuple[Metric, ...]
+    commands: tuple[RecordedCommand, ...]
     status: Mapping[str, Any] | None  # None: there is no `status.json`
 
     @cached_property
@@ -58,11 +66,37 @@ class RunEvidence:
         return store_of(self.folder)
 
     @cached_property
-    def missing(self) -> frozenset[str]:
-        """Files that every run has, or that its log names, and that do not exist."""
-        logged = {e.path for e in self.events if isinstance(e, ev.CfgMaterialized | ev.ManifestMaterialized)}
-        lost = {path for path in logged if path not in self.files}
-        return frozenset(lost.union(RunDirectory(self.folder).missing_files(self.start.mode)))
+    def stopped(self) -> frozenset[str]:
+        """Steps that a time limit, an interruption or a dead worker stopped."""
+        steps = {e.step_id for e in self.events if isinstance(e, ev.StatusContractViolation)}
+        steps |= {e.step_id for e in self.events if isinstance(e, ev.StepFailed) and e.status != "FAILED"}
+        return frozenset(steps)
+
+    def content(self, path: str) -> str:
+        """The hash of a file; of a link that does not lead into the store, and of a special file, what it is."""
+        file = self.folder / path
+        if file.is_symlink() and not file.resolve().is_relative_to(self.store.root.resolve()):
+            return f"a link to {os.readlink(file)}"
+        try:
+            mode = file.stat().st_mode
+        except FileNotFoundError:
+            return f"a link to {os.readlink(file)}, which is not there"
+        return file_sha256(file) if stat.S_ISREG(mode) else stat.filemode(mode)[0]
+
+
+def random_files(*sides: RunEvidence) -> Callable[[str], str | None]:
+    """A function that says why a file of a run folder is not compared; None if it is."""
+    stopped = {file_name(step.removeprefix("Job:")) for side in sides for step in side.stopped}
+
+    def why(path: str) -> str | None:
+        scratch = _SCRATCH.fullmatch(path)
+        if scratch is None:
+            return None
+        if scratch["step"] in stopped:
+            return "how far a stopped step came is random"
+        return "temporary files have random names" if scratch["rest"].startswith(_RANDOM_NAMES) else None
+
+    return why
 
 
 def store_of(folder: Path) -> Store:
@@ -86,18 +120,17 @@ def read_evidence(name: str, run: RunRef) -> RunEvidence:
     """LOG_INCOMPLETE for a run that has not ended; LOG_DAMAGED or STORE_DAMAGED for damaged evidence."""
     folder = run.path
     events = _events(run)
-    files = frozenset(_walk(folder))
-    read = [path for path in files if path == "manifest.yaml" or _CFG.fullmatch(path) or _PRINTED.fullmatch(path)]
+    lost = _check(run)
     evidence = RunEvidence(
         name,
         folder,
         events,
-        files,
-        {path: file_sha256(folder / path) for path in read},
-        _metrics(folder),
+        frozenset(_walk(folder)),
+        lost,
+        tuple(_lines(folder / METRICS_FILE, _metric.decode)),
+        tuple(_lines(folder / COMMANDS_FILE, _command.decode)),
         _status(folder),
     )
-    _check_files(evidence)
     _check_artifacts(evidence)
     return evidence
 
@@ -118,7 +151,6 @@ def _events(run: RunRef) -> tuple[ev.AnyEvent, ...]:
     first = events[0] if events else None
     if not isinstance(first, ev.RunStart):
         raise log_without_start(run)
-    check_chain([run.events_path], first.previous_chain)
     if not isinstance(events[-1], ev.RunComplete):
         raise error(
             "LOG_INCOMPLETE",
@@ -145,59 +177,56 @@ def _walk(folder: Path) -> list[str]:
     return [os.fsencode(path).decode("utf-8", "backslashreplace") for path in paths]
 
 
-def _metrics(folder: Path) -> tuple[Metric, ...]:
-    path = folder / "metrics.jsonl"
-    if not path.exists():
-        return ()
-    lines = path.read_bytes().split(b"\n")[:-1]  # the last line of a killed run may be cut off
-    metrics = []
-    for number, line in enumerate(lines, 1):
-        try:
-            metrics.append(decoded(_metric.decode, line))
-        except UNREADABLE as wrong:
-            raise _damaged(path, f"this line is not a metric: {wrong}", number) from None
-    return tuple(metrics)
+def _lines(path: Path, decode: Callable[[bytes], _Line]) -> Iterator[_Line]:
+    """Lines that `verify` has checked."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []  # a kill may leave half a line
+    return (decoded(decode, line) for line in lines)
 
 
 def _status(folder: Path) -> Mapping[str, Any] | None:
-    path = folder / "status.json"
-    if not path.exists():
-        return None
-    try:
-        return decoded(_fields.decode, path.read_bytes())
-    except UNREADABLE as wrong:
-        raise _damaged(path, f"it is not a status: {wrong}") from None
+    path = folder / STATUS_FILE
+    return decoded(_fields.decode, path.read_bytes()) if path.exists() else None
 
 
-def _damaged(path: Path, what: str, line: int | None = None) -> WhyrunError:
-    hint = "nothing is compared with damaged evidence: restore the file from a copy, or run again"
-    return error("LOG_DAMAGED", what, file=str(path), line=line, hint=hint)
+def _check(run: RunRef) -> frozenset[str]:
+    """Refuse evidence that `verify` calls damaged. Return the files that are missing: they are differences."""
+    folder = run.path
+    workflow = Path(os.path.abspath(folder)).parents[1]
+    state = WorkflowState(workflow.parent, workflow.name)
+    problems = verify(state, state.state_dir.parent, _no_replay, run.name).problems
+    lost: set[str] = set()
+    for problem in problems:
+        inside = os.path.relpath(os.path.abspath(problem.file), os.path.abspath(folder))
+        if not os.path.lexists(problem.file) and not inside.startswith(".."):
+            lost.add(inside)
+            continue
+        is_log = problem.stored is None and os.path.basename(problem.file) in _LINES
+        code = "LOG_DAMAGED" if is_log else "STORE_DAMAGED"
+        about = " ".join(filter(None, (problem.event, problem.subject)))
+        what = problem.what + (f" ({about})" if about else "")
+        if problem.expected is not None or problem.found is not None:
+            what += f": expected {problem.expected}, found {problem.found}"
+        hint = "nothing is compared with damaged evidence: `whyrun verify` lists all damage and says how to repair it"
+        file = problem.stored or (problem.file if inside.startswith("..") else str(folder / inside))
+        raise error(code, what, file=file, line=problem.line, hint=hint)
+    if not (folder / STATUS_FILE).exists():
+        lost.add(STATUS_FILE)  # `verify` only notes it
+    return frozenset(lost)
 
 
-def _check_files(evidence: RunEvidence) -> None:
-    """STORE_DAMAGED if the manifest or a file in `cfg/` does not match the log. Missing files are differences."""
-    logged = {e.path: e.sha256 for e in evidence.events if isinstance(e, ev.CfgMaterialized | ev.ManifestMaterialized)}
-    for path, sha256 in logged.items():
-        actual = evidence.hashes.get(path, sha256)
-        if actual != sha256:
-            raise error(
-                "STORE_DAMAGED",
-                f"the file has other bytes than the log says (sha256 {actual}, not {sha256})",
-                file=str(evidence.folder / path),
-                hint="it was changed after the run, so it proves nothing: restore it from a copy, or run again",
-            )
+def _no_replay(run: str) -> None:
+    """No plan is computed again: that needs the project of the run."""
 
 
 def _check_artifacts(evidence: RunEvidence) -> None:
-    """STORE_DAMAGED unless the bytes of every artifact match the log: hashes alone would prove nothing."""
-    seen: set[str] = set()
+    """STORE_DAMAGED unless the store has the bytes of every artifact: hashes alone would prove nothing. `verify` has
+    checked the bytes that are there, and lets those of older versions be missing."""
+    store = evidence.store
     for event in evidence.events:
         if not isinstance(event, Artifact) or event.value is not msgspec.UNSET:
             continue  # the event has the value
-        if event.sha256 in seen:
-            continue
-        seen.add(event.sha256)
-        evidence.store.check(event.sha256)
-        if event.type == "directory":
-            for file in evidence.store.read_tree(event.sha256).files:
-                evidence.store.check(file.sha256)
+        if not store.has(event.sha256):
+            store.check(event.sha256)
+        for file in store.read_tree(event.sha256).files if event.type == "directory" else ():
+            if not store.has(file.sha256):
+                store.check(file.sha256)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Kind = Literal["event", "manifest", "cfg", "artifact", "metric", "file", "status"]
+Kind = Literal["event", "command", "manifest", "cfg", "artifact", "metric", "file", "status"]
 
 
 class _Absent:

@@ -223,7 +223,8 @@ class FileConsistency:
     """
 
     def __init__(self, folder: Path, events: EventConsistency, findings: Findings, *, whole: bool) -> None:
-        self._folder, self._run, self._events, self._findings, self._whole = folder, folder.name, events, findings, whole
+        self._folder, self._run, self._events = folder, folder.name, events
+        self._findings, self._whole = findings, whole
 
     def commands(self, cfg: Mapping[str, str]) -> None:
         """`cfg`: path → hash of each file that is as the log says."""

@@ -247,9 +247,10 @@ class _Verifier:
         """Check the two numbers that the event repeats from the plan."""
         if plan is None:
             return  # reported
-        planned = sum(len(layer) for layer in plan["layers"])
-        for name, expected, found in (("planned", planned, event.planned), ("layers", len(plan["layers"]), event.layers)):
-            if expected != found:
+        layers = plan["layers"]
+        totals = {"planned": sum(map(len, layers)), "layers": len(layers)}
+        for name, expected in totals.items():
+            if expected != (found := getattr(event, name)):
                 what, where = f"`{name}` is not that of `plan.json`", (mention.line, mention.event)
                 self.findings.add(
                     VerifyProblem("log", mention.run, mention.file, what, *where, None, str(expected), str(found))
