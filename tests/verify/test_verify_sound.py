@@ -154,8 +154,8 @@ def test_no_plan_is_computed_from_a_damaged_log(tales: Tales) -> None:
 
 
 def test_a_long_log_is_read_in_blocks_and_its_problems_are_limited(tmp_path: Path) -> None:
-    """Nothing that this log speaks of is there: one problem an artifact and one a cfg, beside those of plan, snapshot and
-    manifest; the first thousand are kept."""
+    """Nothing that this log speaks of is there: one problem an artifact and one a cfg, beside those of plan, snapshot
+    and manifest; the first thousand are kept."""
     steps = 12_500
     make_log(tmp_path / ".whyrun/chains", steps)
     found = verify(WorkflowState(tmp_path / ".whyrun", "chains"), tmp_path, lambda run: None)

@@ -98,12 +98,15 @@ def _decision(decision: Mapping[str, Any]) -> str:
         cardinality = f"{decision['cardinality']['found']}" + (f" (asked {expected})" if expected else "")
         keyless = [rows["null_key_left"], rows["null_key_right"]]
         without = f" ({keyless[0]} and {keyless[1]} without a key)" if any(keyless) else ""
+        how = f"{decision['how']}, " if "how" in decision else ""
+        if "out" not in rows:  # a user's own action merges: only the keys were checked
+            out = "refused" if decision["refused"] else f"checked before the step{source}"
+        else:
+            out = f"{rows['out']} would be out: refused" if decision["refused"] else f"{rows['out']} out{source}"
         return (
-            f"merge {decision['step_id']}: {decision['right']} into {decision['left']} on {on}, {decision['how']}, "
-            f"{cardinality}: "
+            f"merge {decision['step_id']}: {decision['right']} into {decision['left']} on {on}, {how}{cardinality}: "
             f"{count(rows['left'], 'row')} and {count(rows['right'], 'row')}, {rows['matched_left']} matched, "
-            f"{rows['unmatched_left']} and {rows['unmatched_right']} unmatched{without}, "
-            + (f"{rows['out']} would be out: refused" if decision["refused"] else f"{rows['out']} out{source}")
+            f"{rows['unmatched_left']} and {rows['unmatched_right']} unmatched{without}, {out}"
         )
     into = " + ".join(f"{name} {number}" for name, number in rows["in"].items())
     gives = "→" if decision.get("operation") == "summarise" else "="  # the rows of a summary do not add up

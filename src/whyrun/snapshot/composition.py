@@ -11,16 +11,27 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from whyrun.actions.builtin import DATA
 from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.graph.tables import Graph, InputAt, JobTable, sources_of
 from whyrun.graph.template import expressions_in
 from whyrun.workflow.composition.plan_file.products import diagnostic_types
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import CHECKING_ACTION, PRIMARY, SECONDARY, Composition, Dataset, JobDecl, LeafDecl
+from whyrun.workflow.model import (
+    CHECKING_ACTION,
+    MERGING_ACTIONS,
+    PRIMARY,
+    SECONDARY,
+    Composition,
+    Dataset,
+    JobDecl,
+    LeafDecl,
+)
 
 MERGING_ACTION = "data/merge"
 _TABLE_ACTIONS = (MERGING_ACTION, "data/append", "data/aggregate", "data/sql")  # they write one table
 _TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", "")
+_CARDINALITIES = ("1:1", "1:m", "m:1", "m:m")
 _READ_OPTIONS = ("delimiter", "encoding", "sheet")  # parameters that say how an action reads a file
 _LEAF_TYPES = {"integer": ("integer", "number", "json"), "number": ("number", "json")}  # by type of the diagnostic
 
@@ -78,7 +89,12 @@ def dataset_fingerprint_problems(composition: Composition, values: Mapping[str, 
 
 
 def data_job_problems(graph: Graph, project: Path) -> list[Diagnostic]:
-    return [*merge_key_problems(graph, project), *diagnostic_leaf_problems(graph), *data_output_problems(graph)]
+    return [
+        *merge_key_problems(graph, project),
+        *cardinality_problems(graph),
+        *diagnostic_leaf_problems(graph),
+        *data_output_problems(graph),
+    ]
 
 
 def merge_key_problems(graph: Graph, project: Path) -> list[Diagnostic]:
@@ -89,14 +105,36 @@ def merge_key_problems(graph: Graph, project: Path) -> list[Diagnostic]:
     """
     problems: dict[Diagnostic, None] = {}
     for table in graph.tables:
-        if table.decl.uses == MERGING_ACTION or _merges_itself(table.decl):
+        if table.decl.uses == MERGING_ACTION or table.decl.merges_itself:
             problems.update(dict.fromkeys(_merge_problems(table, project)))
     return list(problems)
 
 
-def _merges_itself(decl: JobDecl) -> bool:
-    """A step of a dataset plan that merges with a user's own action."""
-    return "merge" in decl.places and decl.with_.get("operation") == "merge"
+def cardinality_problems(graph: Graph) -> list[Diagnostic]:
+    """Cardinalities that steps of a dataset plan declare and that nobody could check. `data/merge` checks its own."""
+    declarations = {id(table.decl): table.decl for table in graph.tables}.values()
+    return _of_each_job(_cardinality_problems(decl) for decl in declarations if "merge" in decl.places)
+
+
+def _cardinality_problems(decl: JobDecl) -> Iterator[Diagnostic]:
+    place, declared = decl.places.get("with.cardinality"), decl.with_.get("cardinality")
+    if place is None or declared is None or decl.uses in MERGING_ACTIONS:
+        return
+    missing = DATA.missing()
+    if not decl.merges_itself:
+        message = f"`{decl.name}` appends, and only a merge has a `cardinality`"
+        yield place.diagnostic("INVALID_PARAMETER", message, "remove it")
+    elif declared not in _CARDINALITIES:
+        message = f"`cardinality` of `{decl.name}` is `{declared}`"
+        yield place.diagnostic("INVALID_PARAMETER", message, f"write one of {', '.join(_CARDINALITIES)}")
+    elif not all(_keys_by_role(decl).values()):
+        message = f"`cardinality` of `{decl.name}` cannot be checked: `keys` is no list of columns"
+        hint = 'write `"keys": ["id"]`, or `{"primary": ["id"], "secondary": ["code"]}` if the names differ'
+        yield decl.places.get("with.keys", place).diagnostic("INVALID_PARAMETER", message, hint)
+    elif missing:
+        message = f"`cardinality` of `{decl.name}` is checked with {', '.join(f'`{name}`' for name in missing)}"
+        hint = f"pip install 'whyrun[{DATA.name}]', or remove `cardinality`"
+        yield place.diagnostic("INVALID_PARAMETER", message, hint)
 
 
 def _merge_problems(table: JobTable, project: Path) -> Iterator[Diagnostic]:

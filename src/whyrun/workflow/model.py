@@ -278,6 +278,23 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     broken: frozenset[str] = frozenset()
     in_plan: bool = False  # a step of a dataset plan: problems are in the words of plans
 
+    @property
+    def merges_itself(self) -> bool:
+        """Whether a step of a dataset plan merges with a user's own action."""
+        return "merge" in self.places and self.uses not in MERGING_ACTIONS and self.with_.get("operation") == "merge"
+
+    @property
+    def merged_bindings(self) -> tuple[str, ...]:
+        """What a user's own action merges with a declared cardinality, which the worker checks. Primary side first."""
+        if not self.merges_itself or self.with_.get("cardinality") is None:
+            return ()
+        bound = [name for name, template in self.with_.items() if name != AUXILIARY and _is_bound(template)]
+        return tuple(sorted(bound, key=lambda name: name != PRIMARY))
+
+
+def _is_bound(template: Template) -> bool:
+    return isinstance(template, Expression) or (isinstance(template, list) and any(map(_is_bound, template)))
+
 
 class ImportDecl(msgspec.Struct, frozen=True):
     name: str

@@ -29,6 +29,10 @@ class CardinalityViolated(DataError):
     """The data do not have the cardinality that the user declared."""
 
 
+class CardinalityNotChecked(DataError):
+    """A step that merges with its own action declares a cardinality, and its data cannot be read as tables."""
+
+
 class ColumnsClash(DataError):
     """Two datasets have a column of the same name, and no parameter says what to do with it."""
 

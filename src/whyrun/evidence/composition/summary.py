@@ -35,8 +35,12 @@ class ComposedRun:
     section: Mapping[str, Any]
     seen: ComposedEvents
 
+    def planned(self, step: str) -> Mapping[str, Any]:
+        found: Mapping[str, Any] = next(each for each in self.section["steps"] if each["step_id"] == step)
+        return found
+
     def action_of(self, step: str) -> str:
-        return str(next(each["action"] for each in self.section["steps"] if each["step_id"] == step))
+        return str(self.planned(step)["action"])
 
 
 class SummaryContext(Protocol):
@@ -219,28 +223,34 @@ class _Summary:
     def _decisions(self, step: Mapping[str, Any], planned: Mapping[str, Any]) -> Iterable[dict[str, Any]]:
         id_ = step["step_id"]
         if step["status"] not in ("up_to_date", "reused"):
-            return _decided(id_, planned["action"], self.seen)
+            return self._decided(id_, planned, self.section, self.seen)
         if id_ not in self.made:
             return ()
         run, name = self.made[id_]
-        decisions = _decided(name, run.action_of(name), run.seen)
+        decisions = self._decided(name, run.planned(name), run.section, run.seen)
         return [{**decision, "step_id": id_, "from_run": step["from_run"]} for decision in decisions]
+
+    def _decided(
+        self, id_: str, planned: Mapping[str, Any], section: Mapping[str, Any], seen: ComposedEvents
+    ) -> list[dict[str, Any]]:
+        """Decisions of built-in actions. Details of user actions may contain anything, so they are skipped; but what a
+        worker checked for such an action comes before all that the action says: one task for each merge."""
+        kind, tasks = _DECIDING.get(planned["action"]), seen.tasks.get(id_, [])
+        if "merged" in planned:
+            given = given_sources(seen.bindings.get(id_, {}), section, self.context)
+            sides = sum(name.split("[")[0] in planned["merged"] for _, name, _ in given)
+            kind, tasks = "merge", tasks[: max(sides - 1, 0)]
+        decisions = []
+        for status, details in tasks:
+            if kind is not None and details.get("decision") == kind:
+                facts = {name: value for name, value in details.items() if name not in _NOT_DECIDED}
+                decisions.append({"kind": kind, "step_id": id_, **facts, "refused": status == "FAILED"})
+        return decisions
 
 
 def _counts(action: str) -> bool:
     """Whether the action counts rows itself. Code of users may say anything in the details of a task."""
     return action in BUILTIN and action not in _OF_USERS
-
-
-def _decided(id_: str, action: str, seen: ComposedEvents) -> list[dict[str, Any]]:
-    """Decisions of built-in actions. Details of user actions may contain anything, so they are skipped."""
-    kind = _DECIDING.get(action)
-    decisions = []
-    for status, details in seen.tasks.get(id_, ()):
-        if kind is not None and details.get("decision") == kind:
-            facts = {name: value for name, value in details.items() if name not in _NOT_DECIDED}
-            decisions.append({"kind": kind, "step_id": id_, **facts, "refused": status == "FAILED"})
-    return decisions
 
 
 def given_sources(

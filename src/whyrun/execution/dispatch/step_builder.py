@@ -66,6 +66,7 @@ def step_cfg(
         outputs=_output_specs(table, position),
         env=env,
         secrets=list(named),
+        merged=list(decl.merged_bindings),
         timeout=decl.timeout,
     )
 

@@ -214,4 +214,6 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     outputs: dict[str, OutputSpec]
     env: dict[str, Any] = {}
     secrets: list[str] = []
+    # The bindings that the action merges itself: the worker checks the declared cardinality before it calls the action.
+    merged: list[str] = []
     timeout: float | None = None

@@ -108,6 +108,8 @@ def _step(known: PlanView, table: JobTable, position: int) -> dict[str, Any]:
             if not spec.is_leaf
         ],
     }
+    if table.decl.merged_bindings:
+        step["merged"] = list(table.decl.merged_bindings)
     if table.condition is not None:
         step["condition"] = table.condition.expression.text
         decision = known.consumption(node).decision

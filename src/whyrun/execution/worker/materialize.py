@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -316,6 +317,19 @@ def parameters_of(cfg: StepCfg, inputs: Mapping[str, Any]) -> dict[str, Any]:
         else _for_shell(value, cfg, inputs)
         for name, value in cfg.with_.items()
     }
+
+
+def check_cardinality(cfg: StepCfg, inputs: Mapping[str, Any], context: Any) -> None:
+    """Check the cardinality that a step of a dataset plan declares and whose action merges itself."""
+    from whyrun.actions.data.joining.merge import check_declared
+
+    files: dict[str, Path] = {}
+    for name in cfg.merged:
+        bound = put_in_place(cfg.with_[name], inputs)
+        members = bound if isinstance(bound, list) else [bound]
+        files |= {name if len(members) == 1 else f"{name}[{at}]": member for at, member in enumerate(members)}
+    with TemporaryDirectory() as folder:  # not in the step's own folder, which must be empty
+        check_declared(cfg.with_, files, Path(folder), context)
 
 
 def _for_shell(value: Any, cfg: StepCfg, inputs: Mapping[str, Any]) -> Any:

@@ -45,6 +45,7 @@ from whyrun.execution.worker.materialize import (
     InputGuard,
     Materializer,
     check_bindings,
+    check_cardinality,
     check_secrets,
     parameters_of,
     with_secrets,
@@ -225,6 +226,8 @@ class StepRunner:
             self._link.cancellation.arm()
             action = self._action(cfg.action)
             context.also_known = action.outputs
+            if cfg.merged:
+                check_cardinality(cfg, inputs, context)
             # In a copy of the context: settings such as `decimal.getcontext().prec` end with the step.
             returned = copy_context().run(action.call, parameters, context, StepLogger(context))
         finally:

@@ -161,48 +161,55 @@ _JOIN = {"left": "LEFT", "inner": "INNER", "right": "RIGHT", "outer": "FULL"}
 
 
 @dataclass(frozen=True, slots=True)
-class Join:
+class KeyMatch:
+    """Two datasets whose keys were compared and counted. NaN in a key is missing."""
+
     left: Table
     right: Table
     keys: tuple[Column, ...]  # of the left side; the output has them under these names
     right_keys: tuple[Column, ...]
-    columns: tuple[Column, ...]
-    renamed: dict[str, str]  # column of the right side → its name in the output, if it differs
+    packed: Packing | None
     counts: JoinCounts
-    query: str  # the joined rows; `l` and `r` are the two sides
-    order: tuple[str, ...]  # the sort order of the rows
 
     @classmethod
     def of(
-        cls,
-        engine: Engine,
-        left: Table,
-        right: Table,
-        keys: Sequence[str],
-        right_keys: Sequence[str],
-        how: str,
-        suffix: str | None,
-    ) -> Join:
+        cls, engine: Engine, left: Table, right: Table, keys: Sequence[str], right_keys: Sequence[str], how: str
+    ) -> KeyMatch:
         left_columns = tuple(left.column(key, "keys") for key in keys)
         right_columns = tuple(right.column(key, "keys") for key in right_keys)
         _check_types(engine, left, right, left_columns, right_columns)
         for pair in zip(left_columns, right_columns, strict=True):
             check_spellings(engine, ((left, pair[0]), (right, pair[1])))
         left, right = without_nan(engine, left, left_columns), without_nan(engine, right, right_columns)
-        renamed = _renamed(left, right, set(right_keys), suffix)
         packed = packing(engine, left, right, left_columns, right_columns)
         counts = count_join(engine, left, right, left_columns, right_columns, packed, how)
-        query = _query(engine, left, right, left_columns, right_columns, how, renamed, packed)
-        order = [f"l.{ROW} NULLS LAST"]
-        # If the keys of the right side are unique, each left row occurs once, and one sort column is enough.
-        if counts.repeated_right or how in ("right", "outer"):
-            order.append(f"r.{ROW} NULLS LAST")
-        single = {column.name for column in left.columns if column.single}
-        single |= {renamed.get(column.name, column.name) for column in right.columns if column.single}
-        columns = tuple(Column(*found, found[0] in single) for found in engine.columns(query))
-        return cls(left, right, left_columns, right_columns, columns, renamed, counts, query, tuple(order))
+        return cls(left, right, left_columns, right_columns, packed, counts)
 
-    # -- the check --
+    def facts(self, asked: str | None, how: str | None = None) -> dict[str, Any]:
+        """The decision for the log. `asked`: the declared cardinality. `how`: None if another action makes the rows."""
+        names, right_names = [key.name for key in self.keys], [key.name for key in self.right_keys]
+        return {
+            "decision": "merge",
+            "left": self.left.label,
+            "right": self.right.label,
+            **({} if how is None else {"how": how}),
+            "keys": names if names == right_names else {"primary": names, "secondary": right_names},
+            "cardinality": {"asked": asked, "found": self.counts.cardinality},
+            "rows": {name: rows for name, rows in self.counts.rows().items() if how is not None or name != "out"},
+        }
+
+    def found(self, engine: Engine) -> str:
+        """The cardinality and the matches in words. If nothing matches, with an example of each side."""
+        counts = self.counts
+        matched = f"{counts.matched_left:,} of {counted(counts.left, 'row')} matched"
+        text = f"on {', '.join(key.name for key in self.keys)}: {counts.cardinality}, {matched}"
+        if counts.matched_left:
+            return text
+        sides = ((self.left, self.keys), (self.right, self.right_keys))
+        examples = [key_example(engine, table, keys) for table, keys in sides]
+        both = zip(examples, sides, strict=True)
+        shown = [f"`{table.label}` has {f'({example})' if example else 'no key'}" for example, (table, _) in both]
+        return f"{text}: NO KEY MATCHES, {' and '.join(shown)}"
 
     def cardinality_violation(self, engine: Engine, declared: str | None) -> CardinalityViolated | None:
         """The error if the rows do not have the declared cardinality."""
@@ -239,6 +246,42 @@ class Join:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Join:
+    match: KeyMatch
+    columns: tuple[Column, ...]
+    renamed: dict[str, str]  # column of the right side → its name in the output, if it differs
+    query: str  # the joined rows; `l` and `r` are the two sides
+    order: tuple[str, ...]  # the sort order of the rows
+
+    @classmethod
+    def of(
+        cls,
+        engine: Engine,
+        left: Table,
+        right: Table,
+        keys: Sequence[str],
+        right_keys: Sequence[str],
+        how: str,
+        suffix: str | None,
+    ) -> Join:
+        match = KeyMatch.of(engine, left, right, keys, right_keys, how)
+        renamed = _renamed(left, right, set(right_keys), suffix)
+        query = _query(engine, match, how, renamed)
+        order = [f"l.{ROW} NULLS LAST"]
+        # If the keys of the right side are unique, each left row occurs once, and one sort column is enough.
+        if match.counts.repeated_right or how in ("right", "outer"):
+            order.append(f"r.{ROW} NULLS LAST")
+        single = {column.name for column in left.columns if column.single}
+        single |= {renamed.get(column.name, column.name) for column in right.columns if column.single}
+        columns = tuple(Column(*found, found[0] in single) for found in engine.columns(query))
+        return cls(match, columns, renamed, query, tuple(order))
+
+    @property
+    def counts(self) -> JoinCounts:
+        return self.match.counts
+
+
 def write_join(engine: Engine, join: Join, path: Path) -> Written:
     return write_table(engine, join.query, join.order, path)
 
@@ -248,22 +291,14 @@ def joined_table(engine: Engine, join: Join) -> Table:
     table, view = engine.new_name("joined"), engine.new_name("rows")
     engine.do(f"CREATE TABLE {table} AS {join.query} ORDER BY {', '.join(join.order)}")
     engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
-    label = f"{join.left.label}+{join.right.label}"
-    untyped = join.left.untyped or join.right.untyped
-    texts = {key.name: join.left.texts[key.name] for key in join.keys if key.name in join.left.texts}
-    return Table(label, view, join.columns, join.counts.out, untyped, texts, join.left.retyped)
+    left, right = join.match.left, join.match.right
+    untyped = left.untyped or right.untyped
+    texts = {key.name: left.texts[key.name] for key in join.match.keys if key.name in left.texts}
+    return Table(f"{left.label}+{right.label}", view, join.columns, join.counts.out, untyped, texts, left.retyped)
 
 
-def _query(
-    engine: Engine,
-    left: Table,
-    right: Table,
-    keys: Sequence[Column],
-    right_keys: Sequence[Column],
-    how: str,
-    renamed: Mapping[str, str],
-    packed: Packing | None,
-) -> str:
+def _query(engine: Engine, match: KeyMatch, how: str, renamed: Mapping[str, str]) -> str:
+    left, right, keys, right_keys, packed = match.left, match.right, match.keys, match.right_keys, match.packed
     other = {key.name: right_key for key, right_key in zip(keys, right_keys, strict=True)}
     selected = []
     for column in left.columns:

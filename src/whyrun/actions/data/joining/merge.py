@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+import msgspec
 from msgspec import Struct
 
 from whyrun.actions.base import Action
 from whyrun.actions.data.engine import Engine, opened
-from whyrun.actions.data.joining.join import Join, joined_table, key_example, write_join
+from whyrun.actions.data.joining.join import Join, KeyMatch, joined_table, write_join
 from whyrun.actions.data.output import dataset_path, report, shape
-from whyrun.actions.data.params import CombiningParams, Name
-from whyrun.actions.data.problems import counted
+from whyrun.actions.data.params import CombiningParams, DataParams, Name
+from whyrun.actions.data.problems import CardinalityNotChecked, CardinalityViolated, DataError, counted
 from whyrun.actions.data.tables import Table, open_tables
 from whyrun.actions.parameters import File, Files, Meta
 
@@ -68,13 +71,52 @@ class Params(CombiningParams, kw_only=True):
         return self.suffix[number] if isinstance(self.suffix, list) else self.suffix
 
 
-def unmatched(engine: Engine, join: Join) -> str:
-    """For a message about keys of which none matches: one example of each side."""
-    sides = ((join.left, join.keys), (join.right, join.right_keys))
-    examples = [key_example(engine, table, keys) for table, keys in sides]
-    both = zip(examples, sides, strict=True)
-    shown = [f"`{table.label}` has {f'({example})' if example else 'no key'}" for example, (table, _) in both]
-    return f": NO KEY MATCHES, {' and '.join(shown)}"
+def judge(
+    engine: Engine, match: KeyMatch, declared: str | None, message: str, details: dict[str, Any], context: Any
+) -> None:
+    """Report the counts, then raise if the data do not have the declared cardinality: the counts explain why."""
+    if not match.counts.matched_left:
+        details["level"] = "always"
+    violation = match.cardinality_violation(engine, declared)
+    context.task("EXECUTES" if violation is None else "FAILED", message, details)
+    if violation is not None:
+        raise violation
+
+
+# --- a merge that another action makes ---------------------------------------------------------------------------
+
+
+READ_OPTIONS = ("types", "missing", "delimiter", "encoding", "sheet", "memory_limit", "threads")
+
+
+class _Declared(DataParams, kw_only=True):
+    keys: Keys | Sides
+    cardinality: Cardinality
+
+
+def check_declared(given: Mapping[str, Any], files: Mapping[str, Path], spill: Path, context: Any) -> None:
+    """Check the cardinality that a step declares whose own action merges. No row is joined.
+
+    `given`: the parameters of the step. `files`: by slot, the primary side first. Each other one is compared with it
+    alone, because only the action knows which rows it keeps of one merge before the next.
+    """
+    cardinality = given["cardinality"]
+    try:
+        wanted = {name: given[name] for name in (*READ_OPTIONS, "keys", "cardinality") if name in given}
+        params = msgspec.convert(wanted, _Declared)
+        sides = (params.keys.primary, params.keys.secondary) if isinstance(params.keys, Sides) else (params.keys,) * 2
+        with opened(params, spill, lambda: context.cancelled) as engine:
+            left, *others = open_tables(engine, params, files)
+            for right in others:
+                match = KeyMatch.of(engine, left, right, *sides, "inner")
+                message = f"check the keys of `{right.label}` in `{left.label}` {match.found(engine)}"
+                judge(engine, match, cardinality, message, match.facts(cardinality), context)
+    except CardinalityViolated:
+        raise
+    except (DataError, ImportError, msgspec.ValidationError) as problem:
+        raise CardinalityNotChecked(
+            f"`cardinality: {cardinality}` cannot be checked before the step; remove it, or correct this: {problem}"
+        ) from None
 
 
 class DataMerge(Action):
@@ -119,27 +161,8 @@ jobs:
         params: Params = self.params
         keys, right_keys = params.sides
         join = Join.of(engine, left, right, keys, right_keys, params.how, params.suffix_of(number))
-        counts = join.counts
-        details = {
-            "decision": "merge",
-            "left": left.label,
-            "right": right.label,
-            "how": params.how,
-            "keys": keys if keys == right_keys else {"primary": keys, "secondary": right_keys},
-            "cardinality": {"asked": params.cardinality, "found": counts.cardinality},
-            "rows": counts.rows(),
-            "renamed": join.renamed,
-        }
-        message = (
-            f"merge `{right.label}` into `{left.label}` on {', '.join(keys)}: {counts.cardinality}, "
-            f"{counts.matched_left:,} of {counted(counts.left, 'row')} matched"
-        )
-        if not counts.matched_left:
-            message += unmatched(engine, join)
-            details["level"] = "always"
-        violation = join.cardinality_violation(engine, params.cardinality)
-        # Record the counts in any case: they explain a refused merge.
-        context.task("EXECUTES" if violation is None else "FAILED", message, details)
-        if violation is not None:
-            raise violation
+        match = join.match
+        details = {**match.facts(params.cardinality, params.how), "renamed": join.renamed}
+        message = f"merge `{right.label}` into `{left.label}` {match.found(engine)}"
+        judge(engine, match, params.cardinality, message, details, context)
         return join
