@@ -61,8 +61,9 @@ soak: $(VENV)/.dev ## the oracle at length: new random stories for MINUTES=30 on
 soak-crash: $(VENV)/.dev ## every fault point at every one of its calls, 20,000 power cuts, kills by the clock; takes hours
 	WHYRUN_SOAK=1 $(BIN)/pytest -q -n auto --timeout 0 tests/crash
 
-soak-data: $(VENV)/.dev ## random tables for the data actions, new ones each time; takes minutes
-	WHYRUN_SOAK=1 $(PYTEST) -n auto tests/actions/test_data_merge_property.py tests/actions/test_data_stack.py
+soak-data: $(VENV)/.dev ## random tables for the data actions, also beside pandas, polars and DuckDB; takes minutes
+	WHYRUN_SOAK=1 $(PYTEST) -n auto --timeout 0 -rP tests/actions/test_data_merge_property.py \
+		tests/actions/test_data_stack.py tests/actions/test_trial_differential.py
 
 fuzz: $(VENV)/.fuzz ## readers given random bytes, guided by coverage: SECONDS=60 for each, TARGET=events for one of them
 	$(BIN)/python tests/fuzz/fuzz.py $(TARGET) --seconds $(or $(SECONDS),60)

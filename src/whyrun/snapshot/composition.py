@@ -31,6 +31,7 @@ from whyrun.workflow.model import (
 MERGING_ACTION = "data/merge"
 _TABLE_ACTIONS = (MERGING_ACTION, "data/append", "data/aggregate", "data/sql")  # they write one table
 _TABLE_SUFFIXES = (".csv", ".tsv", ".parquet", "")
+_OF_MERGE = ("with", "with.operation", "with.keys", "with.cardinality")
 _CARDINALITIES = ("1:1", "1:m", "m:1", "m:m")
 _READ_OPTIONS = ("delimiter", "encoding", "sheet")  # parameters that say how an action reads a file
 _LEAF_TYPES = {"integer": ("integer", "number", "json"), "number": ("number", "json")}  # by type of the diagnostic
@@ -118,8 +119,8 @@ def cardinality_problems(graph: Graph) -> list[Diagnostic]:
 
 def _cardinality_problems(decl: JobDecl) -> Iterator[Diagnostic]:
     place, declared = decl.places.get("with.cardinality"), decl.with_.get("cardinality")
-    if place is None or declared is None or decl.uses in MERGING_ACTIONS:
-        return
+    if place is None or declared is None or decl.uses in MERGING_ACTIONS or not decl.broken.isdisjoint(_OF_MERGE):
+        return  # there is nothing to check, or a mistake in it is reported
     missing = DATA.missing()
     if not decl.merges_itself:
         message = f"`{decl.name}` appends, and only a merge has a `cardinality`"

@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 
-from whyrun.evidence.verify.consistency import RecordedCommand
 from whyrun.log import events as ev
 
 # Where, when and by whom; `v` is the version of the line format.
@@ -135,10 +134,9 @@ def compared_value(event: ev.Event, field_: str) -> Any:
     return value
 
 
-def compared_command(command: RecordedCommand, session: str) -> dict[str, Any]:
-    """A command without hashes and without what depends on the service that a step asked: of what it recalls, the names
-    count."""
-    record: dict[str, Any] = msgspec.to_builtins(command)
+def compared_command(record: dict[str, Any], session: str) -> dict[str, Any]:
+    """A command (a new record of it) without hashes and without what depends on the service that a step asked: of what
+    it recalls, the names count."""
     for name in ("step_id", "attempt", "cfg_sha256"):
         del record[name]
     for given in (*record["inputs"].values(), *record["compare"].values()):

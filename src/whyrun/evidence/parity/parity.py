@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
 
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, counted
 from whyrun.artifacts.hashing import canonical_json
@@ -223,8 +223,9 @@ def _commands(old: RunEvidence, new: RunEvidence) -> Iterator[Difference]:
             was, now = (PRESENT if key in side else ABSENT for side in (ours, theirs))
             yield Difference("command", name, "", was, now, step_id=step, seq=seq)
             continue
-        sides = compared_command(ours[key], old.start.session), compared_command(theirs[key], new.start.session)
-        for path, was, now in leaf_differences(*sides):
+        was_given = compared_command(to_builtins(ours[key]), old.start.session)
+        now_given = compared_command(to_builtins(theirs[key]), new.start.session)
+        for path, was, now in leaf_differences(was_given, now_given):
             yield Difference("command", name, path, was, now, step_id=step, seq=seq)
     for step in sorted({e.step_id for side in (old, new) for e in side.events if isinstance(e, ev.StepComplete)}):
         if not any(step == given for given, _ in (*ours, *theirs)):
