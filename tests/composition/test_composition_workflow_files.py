@@ -89,7 +89,7 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
             "sequential",
             (CLEAN, MODEL.replace("auxiliary_data", "secondary")),
             (12, "`Job:Model` reads `Input:Other`, and `sequential` starts from one dataset, here `Input:Main`",
-             "bind it as `auxiliary_data`"),
+             "bind `Input:Other` as `auxiliary_data`"),
         ),
         (
             "sequential",

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from whyrun.errors import Diagnostic
 from whyrun.graph.tables import ArtifactAt, FirstOf, Graph, InputAt, JobTable, sources_of
 from whyrun.ids import parse_id
+from whyrun.workflow.advice import worded
 from whyrun.workflow.composition.shapes import Join, ShapeStep, shape_problems
-from whyrun.workflow.model import AUXILIARY, MERGING_ACTIONS, Composition, Workflow
+from whyrun.workflow.model import AUXILIARY, MERGING_ACTIONS, PRIMARY, Composition, Workflow
 
 Composed = Mapping[str, Composition]  # by the prefix of the import; "" for the file itself
 
@@ -35,7 +36,10 @@ def _flow_problems(graph: Graph, prefix: str, composed: Composed) -> list[Diagno
     # In the order of the file, for the reader of the messages.
     steps.sort(key=lambda step: (step.place.source, step.place.line))
     found = shape_problems(composition.mode, steps, composition.place)
-    return [place.diagnostic("COMPOSITION_MODE_SHAPE", message, hint) for place, message, hint in found]
+    return [
+        place.diagnostic("COMPOSITION_MODE_SHAPE", message, worded(hint, in_plan=False))
+        for place, message, hint in found
+    ]
 
 
 def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeStep]:
@@ -45,14 +49,21 @@ def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeS
         sources: set[str] = set()
         alone: set[str] = set()
         joins: list[Join] = []
+        primary: set[str] = set()
+        auxiliary: set[str] = set()
         for slot in table.slots:
-            if not slot.binding or slot.path[0] == AUXILIARY:
+            if not slot.binding:
                 continue
             term = slot.column.at(position)
             found = list(sources_of(term))
+            read = {source.id for source in found if isinstance(source, InputAt) and _is_dataset(source, composed)}
+            if slot.path[0] == AUXILIARY:
+                auxiliary |= read
+                continue
+            primary |= read if slot.path[0] == PRIMARY else set()
             made_by = {graph.job_id(graph.node(source)) for source in found if isinstance(source, ArtifactAt)}
             sources |= made_by
-            datasets |= {source.id for source in found if isinstance(source, InputAt) and _is_dataset(source, composed)}
+            datasets |= read
             if isinstance(term, FirstOf) and made_by:
                 joins.append(Join(frozenset(made_by), certain=any(isinstance(source, InputAt) for source in found)))
             else:
@@ -68,6 +79,8 @@ def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeS
             merges=table.decl.uses in MERGING_ACTIONS,
             conditional=table.condition is not None,
             branch=None,
+            primary=frozenset(primary),
+            auxiliary=frozenset(auxiliary),
         )
 
 

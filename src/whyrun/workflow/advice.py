@@ -108,6 +108,16 @@ def bind_a_dataset() -> Advice:
     )
 
 
+def bind_primary(dataset: str | None) -> Advice:
+    """`dataset`: its ID or key."""
+    name = dataset.removeprefix("Input:") if dataset is not None else None
+    given = f'"input:{name}"' if name is not None else _REFERENCE
+    return Advice(
+        f"bind it as the primary one: `primary_dataset: ${{{{ inputs.{name or 'NAME'} }}}}`",
+        f'bind it as the primary one: `"primary_dataset": {given}`',
+    )
+
+
 def bind_results() -> Advice:
     problem = "aggregate takes two or more results: bind a list"
     return Advice(

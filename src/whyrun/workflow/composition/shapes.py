@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from whyrun.workflow.advice import Advice, bind_primary
 from whyrun.workflow.model import CONDITIONAL, MERGE, PARALLEL, SEQUENTIAL, Place
 
 Branch = tuple[tuple[str, bool], ...]  # (condition, answer) that a step depends on, outermost first
@@ -35,6 +36,8 @@ class ShapeStep:
     merges: bool
     conditional: bool
     branch: Branch | None = ()  # None: not known (a workflow file has no lists of branches)
+    primary: frozenset[str] = frozenset()  # the datasets among them that are bound as the primary one
+    auxiliary: frozenset[str] = frozenset()  # datasets that it reads as auxiliary data, beside the shape
 
 
 class ShapeProblem(NamedTuple):
@@ -42,7 +45,7 @@ class ShapeProblem(NamedTuple):
 
     place: Place
     message: str
-    hint: str
+    hint: str | Advice
 
 
 def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
@@ -51,7 +54,9 @@ def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Itera
     # The hint suggests another mode only if the steps fit it.
     fitting = next((other for other, check in _CHECKS.items() if problems and not any(check(steps, first))), None)
     for problem in problems:
-        yield problem._replace(hint=f"use `{fitting}`, which fits as it is; or {problem.hint}") if fitting else problem
+        if fitting and isinstance(problem.hint, str):
+            problem = problem._replace(hint=f"use `{fitting}`, which fits as it is; or {problem.hint}")
+        yield problem
 
 
 # --- parts of several modes --------------------------------------------------------------------------------------
@@ -110,14 +115,18 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProbl
             yield ShapeProblem(step.place, message, "remove the merge")
     start: str | None = None
     for step in steps:
-        others = sorted(step.datasets - {start}) if start is not None else sorted(step.datasets)
-        if start is None and others:
-            start = others.pop(0)
+        if start is None and step.datasets:
+            start = min(step.primary or step.datasets)  # a hint must never make the primary dataset an auxiliary one
+        others = sorted(step.datasets - {start})
         if others:
             message = f"`{step.id}` reads {_names(others)}, and `{SEQUENTIAL}` starts from one dataset, here `{start}`"
-            yield ShapeProblem(step.place, message, "bind it as `auxiliary_data`")
+            yield ShapeProblem(step.place, message, f"bind {_names(others)} as `auxiliary_data`")
     if start is None:
-        yield ShapeProblem(first, "no step reads a dataset", "bind one: `input:<dataset_key>`")
+        beside = sorted({name for step in steps for name in step.auxiliary})
+        message = "no step reads a dataset"
+        if beside:
+            message += f" but as `auxiliary_data` ({_names(beside)}), and `{SEQUENTIAL}` starts from a primary one"
+        yield ShapeProblem(first, message, bind_primary(beside[0] if beside else None))
     yield from _chain(steps, steps)
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.advice import worded
 from whyrun.workflow.composition.plan_file.manifest import Manifest
 from whyrun.workflow.composition.plan_file.predicates import Literal, Test, never_compares, operands_of, tests_of
 from whyrun.workflow.composition.plan_file.products import DatasetRef, FirstRef, diagnostic_types, refs_of
 from whyrun.workflow.composition.plan_file.steps import Named, Step
 from whyrun.workflow.composition.shapes import Branch, Join, ShapeStep, shape_problems
-from whyrun.workflow.model import AUXILIARY, CHECKING_ACTION, Place
+from whyrun.workflow.model import AUXILIARY, CHECKING_ACTION, PRIMARY, Place
 from whyrun.workflow.nodes import Problems
 
 
@@ -285,7 +286,7 @@ class Links:
             return  # the bindings are not fully known
         steps = [self._shape_step(step) for step in self.steps if step.type == "action"]
         for place, message, hint in shape_problems(self.mode, steps, self.steps[0].place):
-            self.problems.add(place, "COMPOSITION_MODE_SHAPE", message, hint)
+            self.problems.add(place, "COMPOSITION_MODE_SHAPE", message, worded(hint, in_plan=True))
 
     def _shape_step(self, step: Step) -> ShapeStep:
         id_ = str(step.id)
@@ -303,6 +304,8 @@ class Links:
             merges=step.merges,
             conditional=bool(branch),
             branch=branch,
+            primary=_datasets_of(step, PRIMARY),
+            auxiliary=_datasets_of(step, AUXILIARY),
         )
 
     def _join(self, first: FirstRef) -> Join:
@@ -313,6 +316,12 @@ class Links:
         if ref.step is None:
             return self.manifest.datasets[ref.name].role == AUXILIARY
         return self.by_id[ref.step].products[ref.name].role == AUXILIARY
+
+
+def _datasets_of(step: Step, name: str) -> frozenset[str]:
+    """The datasets that one binding of a step names."""
+    bound = step.bindings[name].bound if name in step.bindings else ()
+    return frozenset(ref.name for each in bound for ref in refs_of(each) if ref.step is None)
 
 
 def _steps_of(refs: Iterable[DatasetRef]) -> frozenset[str]:
