@@ -61,6 +61,7 @@ def test_planned_in_one_and_not_in_the_other_as_json_and_a_changed_action(tmp_pa
         ],
         "reasons": [{"id": "Job:Join", "old": "MISSING_OUTPUT", "new": "INPUT_CHANGED"}],
         "inputs": [],
+        "parameters": [],
         "artifacts": [],
     }
 

@@ -52,7 +52,8 @@ def test_auxiliary_data_alone_is_told_how_to_be_the_primary_one(tmp_path: Path) 
 
 def test_a_dataset_plan_is_told_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "area.csv").write_text("k\n1\n")
-    manifest = {"schema_version": 2, "datasets": [{"dataset_key": "area", "role": "primary_dataset", "rel_path": "area.csv"}]}
+    dataset = {"dataset_key": "area", "role": "primary_dataset", "rel_path": "area.csv"}
+    manifest = {"schema_version": 2, "datasets": [dataset]}
 
     def plan(role: str) -> tuple[Diagnostic, ...]:
         params = {

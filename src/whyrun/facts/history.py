@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,9 +125,29 @@ def _is_producer(artifact: str) -> Callable[[str], bool]:
 
 
 def difference(project: Project, old: str, new: str) -> RunDiff:
-    from whyrun.evidence.queries.diff import diff_runs
+    from whyrun.evidence.queries.diff import changed_jobs, diff_runs
 
-    return diff_runs(_side(project, old), _side(project, new))
+    sides = _side(project, old), _side(project, new)
+    jobs = changed_jobs(*sides)
+    before, after = (replace(side, parameters=_parameters(project, side, jobs)) for side in sides)
+    return diff_runs(before, after)
+
+
+def _parameters(project: Project, side: RunSide, jobs: Collection[str]) -> dict[str, Any]:
+    """The parameters that these jobs consumed, as far as their runs are still there: ID → hash, and small value."""
+    log = project.history(through=project.state.run(side.run).number)
+    there = {run.number for run in log.runs}
+    attempts = {job: side.records.steps[job].latest for job in jobs}
+    consumed = log.consumed(attempt for attempt in attempts.values() if attempt.run in there)
+    parameters: dict[str, Any] = {}
+    for job, attempt in attempts.items():
+        own = f"Input:{job.removeprefix('Job:')}."
+        for entries in consumed.get((attempt.run, attempt.seq), {}).values():
+            for entry in entries if isinstance(entries, list) else ():
+                if entry["id"].startswith(own) and not entry["id"].endswith(".action"):
+                    small = {"value": entry["value"]} if "value" in entry else {}
+                    parameters[entry["id"]] = {"sha256": entry["sha256"], **small}
+    return parameters
 
 
 def content_differences(project: Project, diff: RunDiff) -> dict[str, Comparison]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _TITLES = {
     "inputs": "inputs",
+    "parameters": "parameters",
     "actions": "actions",
     "reasons": "first reasons",
     "jobs": "jobs in the plan",
@@ -32,7 +33,7 @@ _TITLES = {
 @click.option("--json", "as_json", is_flag=True, help="Print the differences as JSON.")
 @project_options
 def command(project: Project, old: str, new: str, content: bool, show_all: bool, as_json: bool) -> None:
-    """Show what differs between two runs: inputs, actions, reasons, planned jobs and artifacts.
+    """Show what differs between two runs: inputs, parameters, actions, reasons, planned jobs and artifacts.
 
     Inputs and artifacts are compared as they were at the end of each run. --content says what differs inside the
     artifacts: lines, cells of tables, paths of JSON, edges of graphs, pixels. Nothing is executed.
@@ -82,7 +83,7 @@ def _lines(diff: RunDiff, contents: Mapping[str, Comparison], show_all: bool) ->
 def _text(name: str, value: Any) -> str:
     if value is None:
         return "not planned" if name == "jobs" else "none"
-    if name in ("inputs", "artifacts"):
+    if name in ("inputs", "parameters", "artifacts"):
         if "inactive" in value:
             return "inactive"
         return value_text(value["value"]) if "value" in value else short(value["sha256"])

@@ -23,6 +23,7 @@ POLL = 0.2  # seconds
 STATUSES = ("EXECUTES", "SKIPS", "IDENTICAL", "DIFFERENT", "FAILED", "TIMED_OUT", "INTERRUPTED")
 _INTERRUPTED_IS_FAILED = ("FAILED", "INTERRUPTED")  # `--status FAILED` includes interrupted steps
 _READ_FILES = "for programs, the files are `steps/<step>/stdout.log` and `stderr.log` in the run folder"
+_LONGEST_EVENT = 25  # characters of `status_contract_violation`
 
 
 @click.command(short_help="Show the events of a run.")
@@ -190,5 +191,5 @@ def _below(run: RunRef, fields: dict[str, Any], output: bool) -> Iterator[str]:
 
 def event_text(fields: dict[str, Any]) -> str:
     """Time, event, step and details on one line."""
-    head = f"{local_time(fields.get('ts'))}  {fields['event']:<22}"
+    head = f"{local_time(fields.get('ts'))}  {fields['event']:<{_LONGEST_EVENT}}"
     return "  ".join(part for part in (head, fields.get("step_id", ""), event_details(fields)) if part).rstrip()

@@ -18,6 +18,7 @@ from whyrun.cli.output import (
     page,
     print_json,
     print_lines,
+    print_note,
     value_text,
 )
 from whyrun.console.lines import count
@@ -55,6 +56,32 @@ def command(project: Project, names: tuple[str, ...], show_all: bool, as_json: b
         print_json(status.to_json())
     else:
         print_lines(_lines(status, show_all))
+        if not (project.sets or project.inputs_file) and (back := _back_at_default(status)):
+            print_note(
+                f"{', '.join(back[:3])}{', …' if len(back) > 3 else ''}: the last run had another value; `--set` and "
+                "`--inputs` apply to one command, so give them again, or change the default"
+            )
+
+
+def _back_at_default(status: Status) -> list[str]:
+    """Values that a run was given on the command line, and that this command was not."""
+    graph = status.snapshot.dependency_graph
+    return [
+        id_
+        for id_ in status.inputs_changed
+        if (decl := graph.workflow.inputs.get(id_.removeprefix("Input:"))) is not None
+        and not decl.type.is_path
+        and id_ in graph.inputs
+        and graph.inputs[id_].value == decl.default
+    ]
+
+
+def _changed(status: Status, id_: str) -> tuple[str, str]:
+    """An input with its old and its new value, where both are small."""
+    record, now = status.snapshot.records.inputs.get(id_), status.snapshot.dependency_graph.inputs.get(id_)
+    if record is None or now is None or record.value is UNSET or now.type.is_path:
+        return id_, ""
+    return id_, f"{value_text(record.value, 40)} → {value_text(now.value, 40)}"
 
 
 def _lines(status: Status, show_all: bool) -> Iterator[str]:
@@ -67,7 +94,7 @@ def _lines(status: Status, show_all: bool) -> Iterator[str]:
     if status.inputs_changed:
         yield "inputs that changed since the last run"
         shown, rest = page(status.inputs_changed, show_all)
-        yield from (f"  {id_}" for id_ in shown)
+        yield from columns(_changed(status, id_) for id_ in shown)
         if rest is not None:
             yield rest
     headlines = {job.node: job.headline or "" for job in status.plan.jobs}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from msgspec import UNSET
@@ -26,6 +26,7 @@ class RunSide:
     records: Records
     inactive: frozenset[str] = frozenset()  # inactive jobs
     last_pruned: int = 0  # the latest pruned run before it
+    parameters: Mapping[str, Any] = field(default_factory=dict)  # by ID, of the jobs that `changed_jobs` names
 
     def knows(self, job: str) -> bool:
         """Whether the log still has the latest attempt of a job. A pruned run may have had it."""
@@ -49,8 +50,9 @@ class Difference:
 class RunDiff:
     old: str
     new: str
-    # Causes first: inputs and actions, then reasons and jobs, then artifacts.
+    # Causes first: inputs, parameters and actions, then reasons and jobs, then artifacts.
     inputs: tuple[Difference, ...]
+    parameters: tuple[Difference, ...]  # of jobs that succeeded in both
     actions: tuple[Difference, ...]
     reasons: tuple[Difference, ...]  # the headline, of jobs with reasons in both
     jobs: tuple[Difference, ...]  # state: planned reused deferred inactive; None is clean, or not there
@@ -59,11 +61,11 @@ class RunDiff:
 
     @property
     def same(self) -> bool:
-        return not (self.jobs or self.reasons or self.inputs or self.artifacts or self.actions)
+        return not any((self.jobs, self.reasons, self.inputs, self.parameters, self.artifacts, self.actions))
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"old": self.old, "new": self.new, "same": self.same}
-        for name in ("inputs", "actions", "reasons", "jobs", "artifacts"):
+        for name in ("inputs", "parameters", "actions", "reasons", "jobs", "artifacts"):
             record[name] = [difference.to_json() for difference in getattr(self, name)]
         return {**record, "not_known": list(self.not_known)} if self.not_known else record
 
@@ -75,6 +77,7 @@ def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
         old.run,
         new.run,
         _differences(_inputs(old.records), _inputs(new.records)),
+        _differences(old.parameters, new.parameters),
         # Runs without a plan have no actions to compare.
         _differences(_actions(old.actions), _actions(new.actions)) if old.plan and new.plan else (),
         _differences({id_: old_heads[id_] for id_ in both}, {id_: new_heads[id_] for id_ in both}),
@@ -82,6 +85,18 @@ def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
         tuple(d for d in _differences(_artifacts(old, new), _artifacts(new, old)) if not _is_nothing(d)),
         _not_known(old, new),
     )
+
+
+def changed_jobs(old: RunSide, new: RunSide) -> list[str]:
+    """Jobs that succeeded in both, and consumed something else."""
+    return [
+        job
+        for job, record in new.records.steps.items()
+        if (before := old.records.steps.get(job)) is not None
+        and before.latest.ok
+        and record.latest.ok
+        and before.latest.fingerprint != record.latest.fingerprint
+    ]
 
 
 def _not_known(*sides: RunSide) -> tuple[str, ...]:
