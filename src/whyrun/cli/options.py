@@ -134,7 +134,7 @@ def plan_options(function: Function) -> Function:
                 "--target", "targets", multiple=True, metavar="ID", help="Only this and what it depends on. Repeatable."
             ),
             click.option(
-                "--force", multiple=True, metavar="ID|layer:N", help="Run it even if it is up to date. Repeatable."
+                "--force", multiple=True, metavar="ID|layer:N|all", help="Run it even if it is up to date. Repeatable."
             ),
         ],
     )
