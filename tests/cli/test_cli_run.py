@@ -65,6 +65,7 @@ def test_nothing_to_do_is_said_and_leaves_no_run(tmp_path: Path) -> None:
         "peak_memory_bytes": 0,
         "peak_memory_step": None,
         "slowest": [],
+        "tasks": {},
         "failed": [],
     }
 
@@ -153,7 +154,9 @@ def test_lesson_29_a_dry_run_executes_and_records_nothing(tmp_path: Path) -> Non
     ]
     (folder / "words/b.txt").write_text("two\n")
     third = whyrun(folder, "run", "--dry-run")
-    assert step_lines(third.out) == ["TIME [shell] WOULD_SKIP Job:Join → reused from r0001"]
+    assert step_lines(third.out) == [
+        "TIME [shell] WOULD_SKIP Job:Join → outputs: out/all.txt (12B) → reused from r0001"
+    ]
     as_json = whyrun(folder, "run", "--dry-run", "--json").json
     assert (as_json["dry_run"], as_json["plan"]["totals"]["reused"]) == (True, 1)
     assert tree(folder / ".whyrun/pairs/runs") == logged

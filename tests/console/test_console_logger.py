@@ -71,8 +71,9 @@ def test_terminal_file_and_list_at_once(tmp_path: Path) -> None:
     logger.note("three")
     logger.debug("four")
     logger.say("five\nsix", "bold")
-    told = "2026-06-23 12:03:23 [a] EXECUTES one\nnote: three\nfive\nsix\n"
-    assert stream.getvalue() == file.read_text() == "".join(f"{line}\n" for line in lines) == told
+    assert lines == ["2026-06-23 12:03:23 [a] EXECUTES one", "note: three", "five", "six"]
+    assert stream.getvalue() == "".join(f"{line}\n" for line in lines)
+    assert file.read_text().splitlines() == [lines[0], *(f"2026-06-23 12:03:23 {line}" for line in lines[1:])]
 
 
 def test_many_lines_are_one_write() -> None:

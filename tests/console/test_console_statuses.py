@@ -202,7 +202,9 @@ def test_run_skips_what_is_reused_or_blocked_or_whose_condition_is_false(study: 
     assert study("run", "-q").code == 0
     (study.root / "results/graph.xml").unlink()
     reused = study("run")
-    assert reused.lines == ["[learn/graph] SKIPS Job:learn learn graph → reused from r0001"]
+    assert reused.lines == [
+        "[learn/graph] SKIPS Job:learn learn graph → outputs: results/graph.xml (exists, 10B) → reused from r0001"
+    ]
     (event,) = study.events("r0002", "step_skipped")
     assert (event["step_id"], event["why"], event["from_run"]) == ("Job:learn", "reused", "r0001")
 
@@ -239,7 +241,8 @@ def test_failed_points_to_the_line_of_the_traceback(study: Study) -> None:
         below = log[at - 1 : at - 1 + len(event["traceback"].splitlines())]
         assert below[0] == "    Traceback (most recent call last):"
         assert [text[4:] for text in below] == event["traceback"].splitlines()
-    assert (study.root / "my.log").read_text().startswith("not ours\nat all\nstudy before its first run")
+    head = r"not ours\nat all\n\d{4}-\d\d-\d\d \d\d:\d\d:\d\d study before its first run"
+    assert re.match(head, (study.root / "my.log").read_text())
 
 
 def test_timed_out_says_after_how_long_the_limit_and_where_the_rest_is(study: Study) -> None:

@@ -273,7 +273,7 @@ def output_options(function: Function) -> Function:
 
 @contextmanager
 def report_misfits(project: Project, output: OutputOptions) -> Iterator[None]:
-    """If a job does not fit its action, print that as a line as well, before the error with its position and hint."""
+    """If a workflow is refused, print that as status lines as well, before the errors with positions and hints."""
     import sys
 
     from whyrun.errors import InvalidError
@@ -282,13 +282,14 @@ def report_misfits(project: Project, output: OutputOptions) -> Iterator[None]:
         check_log_file(project, output.log_file)
     try:
         yield
-    except InvalidError:
-        from whyrun.console.preview import refused_lines
+    except InvalidError as refused:
+        from whyrun.console.preview import other_problems, refused_lines
         from whyrun.log.journal import utc_now
 
         logger = output.logger(sys.stderr)
         now = utc_now().astimezone()
-        for line in refused_lines(project.declared_actions(), _misfits(project), project.folder, now):
+        lines = list(refused_lines(project.declared_actions(), _misfits(project), project.folder, now))
+        for line in [*lines, *other_problems(refused.diagnostics, now, told=bool(lines))]:
             logger.line(line)
         raise
 

@@ -42,7 +42,9 @@ CHUNK = 2000  # characters in one write
 
 
 class WorkflowLogger:
-    """`log_level`: how much is logged. `quiet`: show only errors and notes on the terminal.
+    """In `log_file` every line begins with its time, or is indented and belongs to the line above.
+
+    `log_level`: how much is logged. `quiet`: show only errors and notes on the terminal.
 
     `capture`: a list that receives every line without colour, for tests and programs.
     """
@@ -191,7 +193,8 @@ class WorkflowLogger:
         with self._lock:
             if level > self.log_level:
                 return
-            self._into_file(lambda number: lines)
+            when = self._clock().isoformat(" ", "seconds")[:19]
+            self._into_file(lambda number: [line if line.startswith(" ") else f"{when} {line}" for line in lines])
             if self._capture is not None:
                 self._capture.extend(lines)
             if self._terminal is not None and (always or not self._quiet):

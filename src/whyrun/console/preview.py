@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whyrun.actions.problem import parameter_summary
 from whyrun.console.files import bound_sources, input_size, inputs_text, outputs_text
-from whyrun.console.lines import LogLevel, TaskLine, TaskStatus, runtime_text, size, task_text
+from whyrun.console.lines import LogLevel, TaskLine, TaskStatus, count, runtime_text, size, task_text
 from whyrun.graph.tables import ArtifactAt, InputAt, JobTable, Source
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 if TYPE_CHECKING:
+    from whyrun.errors import Diagnostic
+    from whyrun.planning.reuse import Reuse
     from whyrun.snapshot.actions.lookup import LookedUp
     from whyrun.snapshot.actions.parameter_checks import Misfit
 
@@ -23,6 +25,11 @@ def task_name(table: JobTable, position: int) -> str:
     """The job's ID and description."""
     step = table.job_id(position)
     return f"{step} {table.decl.description}" if table.decl.description else step
+
+
+def reuse_note(table: JobTable, position: int, reuse: Reuse, before: str = "") -> Callable[[int], str]:
+    """The note on each output file of a reused result: its size."""
+    return lambda artifact: f"{before}{size(reuse.outputs[table.artifacts[artifact].key_at(position)].size)}"
 
 
 def dry_run_lines(
@@ -35,7 +42,7 @@ def dry_run_lines(
             yield preview.would_execute(job, durations.get(job.id))
         elif job.state == "planned":
             assert job.reuse is not None
-            yield preview.would_skip(job, f"reused from {job.reuse.describe(job.id)}")
+            yield preview.would_reuse(job, job.reuse)
         elif job.state == "inactive":
             yield preview.would_skip(job, _inactive(job))
 
@@ -77,6 +84,12 @@ class _Preview:
 
     def would_skip(self, job: PlannedJob, why: str) -> TaskLine:
         return self.line(*self.graph.table_at(job.node), TaskStatus.WOULD_SKIP, [why], LogLevel.SUMMARY)
+
+    def would_reuse(self, job: PlannedJob, reuse: Reuse) -> TaskLine:
+        table, position = self.graph.table_at(job.node)
+        outputs = outputs_text(table, position, reuse_note(table, position, reuse))
+        why = [f"reused from {reuse.describe(job.id)}"]
+        return self.line(table, position, TaskStatus.WOULD_SKIP, why, LogLevel.SUMMARY, outputs)
 
     def up_to_date(self, table: JobTable, position: int, status: TaskStatus) -> TaskLine:
         def exists(artifact: int) -> str:
@@ -129,6 +142,25 @@ def refused_lines(
             yield TaskLine(when, uses, TaskStatus.INVALID_PARAMETER, text)
     for of_job in by_job.values():
         yield from _of_instances(of_job, when)
+
+
+OTHERS_SHOWN = 10
+_TOLD = frozenset({"INVALID_USES", "INVALID_PARAMETER"})  # codes of what `refused_lines` tells
+
+
+def other_problems(problems: Sequence[Diagnostic], when: datetime, *, told: bool) -> Iterator[TaskLine]:
+    """A line for each problem that is not one of a job with its action, such as an unknown reference: whoever reads the
+    lines of a refused workflow sees why nothing ran. Each has a position in a file of the workflow; what is wrong with
+    the command line or a setting is not about the workflow.
+
+    `told`: `refused_lines` had lines for its problems.
+    """
+    others = [p for p in problems if p.column is not None and p.code != "USAGE" and not (told and p.code in _TOLD)]
+    for problem in others[:OTHERS_SHOWN]:
+        text = f"{problem.file}:{problem.line}:{problem.column} → {problem.code}: {problem.message}"
+        yield TaskLine(when, "whyrun", TaskStatus.INVALID_PARAMETER, text.split("\n", 1)[0])
+    if more := len(others[OTHERS_SHOWN:]):
+        yield TaskLine(when, "whyrun", TaskStatus.INVALID_PARAMETER, f"and {count(more, 'more problem')}")
 
 
 def _unusable(uses: str, looked_up: LookedUp, project: Path) -> str:

@@ -271,7 +271,9 @@ def usage_lines(usage: Mapping[str, Any]) -> list[str]:
     slowest = ", ".join(f"{each['id']} {seconds(each['seconds'])}" for each in usage["slowest"])
     step = usage["peak_memory_step"]  # None if no step ran long enough to be measured
     peak = f", peak memory {size(usage['peak_memory_bytes'])} ({step})" if step is not None else ""
-    return [f"  cpu {seconds(usage['cpu_seconds'])}{peak}", f"  slowest: {slowest}"]
+    tasks = ", ".join(f"{status} {number}" for status, number in usage["tasks"].items())
+    lines = [f"  cpu {seconds(usage['cpu_seconds'])}{peak}", f"  slowest: {slowest}"]
+    return [f"  tasks of the actions: {tasks}", *lines] if tasks else lines
 
 
 def expectation(estimate: float | None, peak: int | None) -> str:

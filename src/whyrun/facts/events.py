@@ -29,9 +29,9 @@ def step_of(fields: dict[str, Any]) -> str:
 
 
 def status_of(fields: dict[str, Any]) -> str | None:
-    """The final status of a step; None for other events."""
+    """The final status of a step or task; None for other events."""
     match fields["event"]:
-        case "step_complete" | "step_failed" | "comparison":
+        case "step_complete" | "step_failed" | "comparison" | "task":
             return str(fields["status"])
         case "step_skipped" | "step_blocked":
             return "SKIPS"

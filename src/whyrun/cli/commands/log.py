@@ -11,6 +11,7 @@ import click
 from whyrun.cli.broken_pipe import reader_is_gone
 from whyrun.cli.options import names_and_project
 from whyrun.cli.output import complete_last_run, local_time, print_lines, printed_lines, traceback_lines
+from whyrun.console.lines import TaskStatus
 from whyrun.facts.events import event_details, event_names, status_of, step_of
 from whyrun.facts.show import step_logs
 from whyrun.facts.subjects import is_run_name
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from whyrun.project import Project
 
 POLL = 0.2  # seconds
-STATUSES = ("EXECUTES", "SKIPS", "IDENTICAL", "DIFFERENT", "FAILED", "TIMED_OUT", "INTERRUPTED")
+STATUSES = (*TaskStatus, "INTERRUPTED")  # a task of an action may have any of them
 _INTERRUPTED_IS_FAILED = ("FAILED", "INTERRUPTED")  # `--status FAILED` includes interrupted steps
 _READ_FILES = "for programs, the files are `steps/<step>/stdout.log` and `stderr.log` in the run folder"
 _LONGEST_EVENT = 25  # characters of `status_contract_violation`
@@ -29,7 +30,7 @@ _LONGEST_EVENT = 25  # characters of `status_contract_violation`
 @click.command(short_help="Show the events of a run.")
 @names_and_project(is_run_name, "[RUN] [FILE]")
 @click.option("--job", metavar="ID", help="Only events of this job; `*` stands for a name or index.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only steps with this status.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only steps and tasks with this status.")
 @click.option("--event", "event", metavar="NAME", help="Only events of this type, such as step_failed.")
 @click.option("--output", is_flag=True, help="Also print what the steps printed, in full and also on success.")
 @click.option("--follow", is_flag=True, help="Wait for further events until the run ends.")

@@ -23,12 +23,13 @@ from whyrun.console.lines import (
     task_text,
     why_no_value,
 )
-from whyrun.console.preview import task_name
+from whyrun.console.preview import reuse_note, task_name
 from whyrun.execution.protocol.messages import OutputResult, TaskReported
 from whyrun.execution.recording.recorder import Recorder
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable, Source
 from whyrun.log.events import FailureStatus
 from whyrun.planning.consume import Consumption, Entry
+from whyrun.planning.reuse import Reuse
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +71,10 @@ class StepLines:
         )
         self.recorder.status(table.decl.uses, TaskStatus.EXECUTES, text)
 
-    def skips(self, table: JobTable, position: int, why: str) -> None:
-        text = task_text(task_name(table, position), details=[why])
+    def skips(self, table: JobTable, position: int, why: str, reuse: Reuse | None = None) -> None:
+        """`reuse`: the result that the step has without being executed."""
+        outputs = "" if reuse is None else outputs_text(table, position, reuse_note(table, position, reuse, "exists, "))
+        text = task_text(task_name(table, position), outputs=outputs, details=[why])
         self.recorder.status(table.decl.uses, TaskStatus.SKIPS, text)
 
     def failed(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from whyrun.console.lines import TaskStatus
 
 SLOWEST_SHOWN = 3  # steps
 
@@ -60,12 +63,16 @@ class CompareCounts(RunCounts):
 
 @dataclass(slots=True)
 class Usage:
-    """Time, processor and memory over all attempts of a run, for the summary. `peak` is the most that one step held."""
+    """Time, processor and memory over all attempts of a run, for the summary. `peak` is the most that one step held.
+
+    `tasks`: how many tasks the actions reported, by status.
+    """
 
     cpu_seconds: float = 0.0
     peak_bytes: int = 0
     peak_step: str | None = None
     slowest: list[tuple[float, str]] = field(default_factory=list)  # the slowest steps, slowest first
+    tasks: Counter[str] = field(default_factory=Counter)
 
     def add(self, step: str, metrics: Mapping[str, float]) -> None:
         self.cpu_seconds += metrics.get("cpu_seconds", 0.0)
@@ -85,4 +92,5 @@ class Usage:
             "peak_memory_bytes": self.peak_bytes,
             "peak_memory_step": self.peak_step,
             "slowest": [{"id": step, "seconds": round(duration, 3)} for duration, step in self.slowest],
+            "tasks": {status.value: number for status in TaskStatus if (number := self.tasks[status])},
         }

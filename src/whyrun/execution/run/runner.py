@@ -330,6 +330,7 @@ class Runner:
                 task = ev.Task(step_id=active.id, status=message.status, message=message.message, details=details)
                 self.recorder.event(task, ts=message.ts)
                 self.outcomes.lines.task(active.action, message)
+                self.usage.tasks[message.status] += 1
             case MetricReported():
                 self.recorder.metric(active.id, message.metric, message.value, message.unit, message.ts)
                 if message.metric == "progress":

@@ -192,7 +192,7 @@ class StepOutcomes:
                 self.record_failure(step, table.decl.uses, failure, will_retry=False)
                 self.print_failure(table, position, failure)
                 return None
-        self.lines.skips(table, position, f"reused from {reuse.describe(step)}")
+        self.lines.skips(table, position, f"reused from {reuse.describe(step)}", reuse)
         return made
 
     def bindings(self, table: JobTable, position: int, consumed: Consumption) -> dict[str, Any]:
