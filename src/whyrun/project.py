@@ -21,7 +21,7 @@ from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
-from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems
+from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems, sections_without_file
 from whyrun.graph.publishing.patterns import Pattern
 from whyrun.graph.tables import Graph
 from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for
@@ -299,12 +299,13 @@ class Project(msgspec.Struct, eq=False, dict=True):
         """The graph with the paths that output hooks return. Only hooks of jobs whose parameters fit can be called."""
         askable = self._askable(graph)
         if not any(info.hooks for info in askable.values()):
-            return graph, []  # most workflows: nothing is imported
+            return graph, sections_without_file(graph)  # most workflows: nothing is imported
         from whyrun.snapshot.actions.output_hooks import ask_outputs
 
         wrong = {misfit.table.name for misfit in self.parameter_misfits(graph)}
         fitting = {name: i for name, i in askable.items() if name not in wrong and not self.looked_up[name].misfits}
-        return ask_outputs(graph, fitting, self.inspector, self.folder)
+        graph, problems = ask_outputs(graph, fitting, self.inspector, self.folder)
+        return graph, problems or ([] if len(fitting) < len(self.infos) else sections_without_file(graph))
 
     def _askable(self, graph: Graph) -> dict[str, ActionInfo]:
         """The actions of complete jobs: where an entry was left out, a parameter would seem to be missing."""

@@ -9,6 +9,8 @@ import pytest
 
 from project_lab import Lab, codes, reasons
 from whyrun.errors import InvalidError
+from whyrun.planning.answers.explain import expected_durations
+from whyrun.planning.plan import compute_execution_plan
 from whyrun.facts.plans import plan_of_run
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
@@ -34,7 +36,8 @@ ACTIONS = """
         def get_output_contribution_key(self, inputs):
             return "net " + inputs["network"] if inputs["network"] != "cancer" else None
         def has_existing_contribution(self, file_path, inputs):
-            return "forget me" not in Path(file_path).read_text()
+            assert Path(file_path).name == "all.json", "it is asked about the shared file alone"
+            return "forget me" not in Path(inputs["data"]).read_text()
 """
 
 WORKFLOW = """
@@ -100,13 +103,14 @@ def test_it_can_say_that_its_part_is_not_there_and_never_that_it_is(lab: Lab) ->
     assert reasons(plan)["Job:learn[asia]"] == [
         {
             "code": "MISSING_OUTPUT",
-            "artifact": "Artifact:learn.graph[asia]",
-            "path": "out/asia-data.xml",
+            "artifact": "Artifact:learn.metadata[asia]",
+            "path": "all.json § net asia",
             "change": "disowned",
         }
     ]
-    assert [job.reuse.run for job in plan.planned if job.reuse is not None] == ["r0001", "r0001"]
-    lab.write({"out/asia-data.xml": "mine", "data.csv": "1"})
+    # The class names no key for cancer, so it is not asked about its section.
+    assert [(job.id, job.reuse.run) for job in plan.planned if job.reuse is not None] == [("Job:learn[asia]", "r0001")]
+    lab.write({"all.json": "{}", "data.csv": "1"})
     assert codes(lab.plan())["Job:learn[asia]"][0] == "MISSING_OUTPUT", "changed behind our back: it is not asked"
 
 
@@ -117,14 +121,7 @@ def test_the_answers_stand_in_the_snapshot_and_are_replayed_without_asking(lab: 
     blob = snapshot_blob(snapshot)
     lab.write({"actions": None})
     again = replay_snapshot(blob, lab.opened().history())
-    assert (
-        again.files
-        == snapshot.files
-        == {
-            "out/asia-data.xml": "disowned",
-            "out/cancer-data.xml": "disowned",
-        }
-    )
+    assert again.files == snapshot.files == {"all.json § net asia": "disowned"}
     assert snapshot_blob(again) == blob
 
 
@@ -172,17 +169,18 @@ def test_a_document_whose_stored_bytes_are_lost_is_read_where_it_is_published(pr
                 name, outputs = "looks", {"o": "text"}
                 def run(self, inputs):
                     return {"o": str(inputs["j"]["a"])}
-                def has_existing_contribution(self, file_path, inputs):
-                    return inputs["j"] != {"a": 1}
+                def estimate_runtime(self, inputs):
+                    return 7.0 if inputs.get("j") == {"a": 1} else 1.0
             """,
         },
     )
-    lab.succeed()
+    lab.succeed(targets=["Job:J"])
     before = lab.plan().to_json()
     (sha256,) = [e.sha256 for e in lab.events("r0001") if getattr(e, "artifact", "") == "Artifact:J.J"]
     lab.blob(sha256).unlink()
-    after = lab.plan()
-    assert reasons(after)["Job:E"][0]["change"] == "disowned", "it was asked, with the document"
+    snapshot = lab.snapshot()
+    after = compute_execution_plan(snapshot)
+    assert expected_durations(after, snapshot) == {"Job:E": 7.0}, "it was asked, with the document"
     assert after.to_json() == before
 
 

@@ -139,7 +139,6 @@ def test_json_that_meets_json_is_told_of_append() -> None:
 @pytest.mark.parametrize(
     ("output", "code", "message"),
     [
-        ("{type: json, append: true}", "MISSING_KEY", "output `M` has `append`, but no `path`"),
         (
             "{type: text, path: m.txt, append: true}",
             "WRONG_TYPE",

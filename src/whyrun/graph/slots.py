@@ -208,7 +208,8 @@ class _Filler:
     def output(self, output: OutputDecl) -> OutputColumn:
         if output.path is None:
             suffix = output.suffix or SUFFIX_OF_TYPE.get(output.type, "")
-            return OutputColumn(output.name, output.type, suffix, None)
+            keys = self.section_keys(output) if output.append else None
+            return OutputColumn(output.name, output.type, suffix, None, append=output.append, keys=keys)
         place = self.place(f"outputs.{output.name}.path")
         found = self.path_texts(output.path, place, self.scope.prefix)
         keys = self.section_keys(output) if output.append else None

@@ -161,6 +161,7 @@ class OutputColumn(msgspec.Struct, frozen=True):
     paths: Sequence[str] | None  # published site by row, relative to the project: see `site_of`
     append: bool = False  # the sites are sections of shared files
     head: str | None = None  # what all paths begin with: see `PathTexts`
+    keys: Sequence[str] | None = None  # of sections without a path: the action must name their file
 
 
 class Condition(msgspec.Struct, frozen=True):

@@ -182,6 +182,21 @@ class _Occupied:
 # --- other outputs, and inputs -----------------------------------------------------------------------------------
 
 
+def sections_without_file(graph: Graph) -> list[Diagnostic]:
+    """Sections that belong to no file: neither the job nor its action names one."""
+    return [
+        output.place.diagnostic(
+            "MISSING_KEY",
+            f"output `{output.name}` has `append`, but no `path`",
+            "say which file it is a section of: `path: results/metadata.json`; or let `get_output_files` of the action "
+            "name it, which is asked if every entry of `with:` is known before the run",
+        )
+        for table in graph.tables
+        for column in table.outputs
+        if column.append and column.paths is None and (output := table.decl.outputs[column.name])
+    ]
+
+
 def path_problems(graph: Graph, links: LinksOnDisk = NO_LINKS) -> list[Diagnostic]:
     """Outputs with the same path (or the same key of a shared file), inside each other, or in conflict with an input.
 

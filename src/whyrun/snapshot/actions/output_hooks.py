@@ -18,7 +18,7 @@ from whyrun.actions.inspection.messages import WithBlock, encode_value
 from whyrun.errors import Diagnostic
 from whyrun.graph.publishing.conflicts import path_problems
 from whyrun.graph.tables import Graph, JobTable, OutputColumn
-from whyrun.ids import SECTION_MARK, split_site
+from whyrun.ids import SECTION_MARK, site_of, split_site
 from whyrun.snapshot.actions.known_inputs import InputReader, reader_of_graph
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.fields import path_problem
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 FILES, KEY, EXISTING = "get_output_files", "get_output_contribution_key", "has_existing_contribution"
 DISOWNED = "disowned"  # of a published file: the action does not find its part in it
 
-Sites = Mapping[str, Mapping[str, Sequence[str]]]  # job → output → published site by row
+OfJob = Mapping[str, Sequence[str]]  # output → published site by row
+Sites = Mapping[str, OfJob]  # by job
 
 
 def ask_outputs(
@@ -54,7 +55,8 @@ def ask_outputs(
             sites.setdefault(table.name, {}).update(_added_paths(table, info, answers, problems))
         if KEY in info.hooks:
             answers = inspector.call(info, KEY, blocks, keep=True)
-            sites.setdefault(table.name, {}).update(_named_sections(table, answers, problems))
+            placed = sites.setdefault(table.name, {})
+            placed.update(_named_sections(table, placed, answers, problems))
     graph = with_sites(graph, {name: found for name, found in sites.items() if found})
     if graph.asked:
         problems.extend(path_problems(graph))
@@ -80,20 +82,31 @@ def _with_paths(table: JobTable, found: Mapping[str, Sequence[str]]) -> JobTable
 def _added_paths(
     table: JobTable, info: ActionInfo, answers: Sequence[Mapping[str, Any]], problems: list[Diagnostic]
 ) -> dict[str, Sequence[str]]:
-    """The paths in the order of the action's outputs, for those that the job declares without a `path:`."""
-    order = list(info.outputs) if info.outputs is not None else sorted(table.decl.outputs)
-    open_ = [name for name in order if name in table.output_number and _is_open(table, name)]
+    """The sites of the outputs that the job declares without a `path:`. A list of paths is in the order of the action's
+    outputs: of these, or of all that are files."""
+    types = info.outputs if info.outputs is not None else {o.name: o.type for o in table.outputs}
+    files = [name for name, type_ in types.items() if type_ not in VALUE_TYPES]
+    open_ = [name for name in types if name in table.output_number and _is_open(table, name)]
     prefix = table.name[: table.name.rfind("/") + 1]  # the paths of an import lie under its name
     rows: list[Mapping[str, str]] = []
     for position, answer in enumerate(answers):
         given = answer.get("value", [])
+        if not isinstance(given, Mapping):
+            named = files if len(open_) < len(given) == len(files) else open_
+            given = given if len(given) > len(named) else dict(zip(named, given, strict=False))
+            given = {name: path for name, path in given.items() if name in open_} if named is files else given
         wrong = answer.get("error") or _misfit(given, open_)
         if wrong is not None:
             problems.append(_problem(table, position, FILES, str(wrong)))
             return {}
-        rows.append(given if isinstance(given, Mapping) else dict(zip(open_, given, strict=False)))
+        rows.append(given)
     everywhere = [name for name in open_ if all(name in row for row in rows)]
-    return {name: [prefix + posixpath.normpath(row[name]) for row in rows] for name in everywhere}
+    paths = {name: [prefix + posixpath.normpath(row[name]) for row in rows] for name in everywhere}
+    return {name: _sites(table.outputs[table.output_number[name]], found) for name, found in paths.items()}
+
+
+def _sites(column: OutputColumn, paths: Sequence[str]) -> Sequence[str]:
+    return paths if column.keys is None else [site_of(*one) for one in zip(paths, column.keys, strict=True)]
 
 
 def _is_open(table: JobTable, name: str) -> bool:
@@ -116,9 +129,12 @@ def _misfit(given: Any, open_: Sequence[str]) -> str | None:
 
 
 def _named_sections(
-    table: JobTable, answers: Sequence[Mapping[str, Any]], problems: list[Diagnostic]
+    table: JobTable, placed: OfJob, answers: Sequence[Mapping[str, Any]], problems: list[Diagnostic]
 ) -> dict[str, Sequence[str]]:
-    """The key for every section of the job that has no `key:` of its own; None keeps the default."""
+    """The key for every section of the job that has no `key:` of its own; None keeps the default.
+
+    `placed`: the sites of outputs whose path the action has named.
+    """
     columns = [o for o in table.outputs if o.append and table.decl.outputs[o.name].key is None]
     for position, answer in enumerate(answers if columns else ()):
         key = answer.get("value")
@@ -126,15 +142,16 @@ def _named_sections(
         if wrong is not None:
             problems.append(_problem(table, position, KEY, str(wrong)))
             return {}
-    return {column.name: list(_with_keys(column, answers)) for column in columns}
+    known = {column.name: placed.get(column.name, column.paths or ()) for column in columns}
+    return {name: list(_with_keys(sites, answers)) for name, sites in known.items() if sites}
 
 
 def _is_key(key: str | None) -> bool:
     return key is None or (bool(key) and key.isprintable())
 
 
-def _with_keys(column: OutputColumn, answers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    for site, answer in zip(column.paths or (), answers, strict=True):
+def _with_keys(sites: Sequence[str], answers: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    for site, answer in zip(sites, answers, strict=True):
         key = answer["value"]
         yield site if key is None else f"{split_site(site)[0]}{SECTION_MARK}{key}"
 
@@ -151,21 +168,24 @@ def _problem(table: JobTable, position: int, method: str, wrong: str) -> Diagnos
 def disowned_sites(
     snapshot: PlanningSnapshot, infos: Mapping[str, ActionInfo], inspector: Inspector, reader: InputReader
 ) -> dict[str, str]:
-    """Published outputs that are as recorded, but in which their action does not find its part: site → DISOWNED.
+    """Sections that are as recorded, but which their action does not find in the file: site → DISOWNED.
 
-    The hook can only make a job dirty: it is not called for missing outputs, and an error in it counts as "yes".
+    The hook is about the section whose key the class named. It can only make a job dirty: it is not called for missing
+    sections, and an error in it counts as "yes".
     """
     found: dict[str, str] = {}
     for table in snapshot.dependency_graph.tables:
         info = infos.get(table.name)
-        if info is None or EXISTING not in info.hooks:
+        if info is None or not info.hooks >= {EXISTING, KEY}:
             continue
         asked: list[tuple[str, WithBlock]] = []
         for a, spec in enumerate(table.artifacts):
-            sites = table.output_of(a).paths
-            if spec.is_leaf or sites is None:
+            output = table.output_of(a)
+            if spec.is_leaf or not output.append or table.decl.outputs[output.name].key is not None:
                 continue
-            for position, site in enumerate(sites):
+            for position, site in enumerate(output.paths or ()):
+                if split_site(site)[1] == table.path(position):
+                    continue  # the default key: the class named none
                 known = reader.inputs(table, position)
                 if snapshot.shas[table.number][a][position] is not None and not known.missing:
                     file = str(reader.project / split_site(site)[0])

@@ -101,7 +101,7 @@ class Outputs(Fields):
         append = self.boolean(fields["append"], f"`append` of {what}") if "append" in fields else False
         section = self.section_key(fields["key"], what, scope) if "key" in fields else None
         if append:
-            self._check_section(fields["append"], what, "path" in fields, declared.base if declared else None)
+            self._check_section(fields["append"], what, declared.base if declared else None)
         elif append is False and "key" in fields:
             hint = "`key:` names a section of a shared file: add `append: true`"
             self.wrong(fields["key"], f"{what} has a `key`, but is not a section", hint)
@@ -127,10 +127,7 @@ class Outputs(Fields):
             return None
         return CompareDecl(tuple(text for text, _ in keys), float(value))
 
-    def _check_section(self, node: Node, what: str, has_path: bool, type_: str | None) -> None:
-        if not has_path:
-            hint = "say which file it is a section of: `path: results/metadata.json`"
-            self.problems.add(node.place, "MISSING_KEY", f"{what} has `append`, but no `path`", hint)
+    def _check_section(self, node: Node, what: str, type_: str | None) -> None:
         if type_ is not None and type_ != "json":
             self.wrong(node, f"{what} has type `{type_}`; only `json` can be a section", "declare `type: json`")
 
