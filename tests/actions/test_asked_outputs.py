@@ -9,9 +9,9 @@ import pytest
 
 from project_lab import Lab, codes, reasons
 from whyrun.errors import InvalidError
+from whyrun.facts.plans import plan_of_run
 from whyrun.planning.answers.explain import expected_durations
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.facts.plans import plan_of_run
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
 Make = Callable[..., Lab]
