@@ -299,13 +299,12 @@ class Project(msgspec.Struct, eq=False, dict=True):
         """The graph with the paths that output hooks return. Only hooks of jobs whose parameters fit can be called."""
         askable = self._askable(graph)
         if not any(info.hooks for info in askable.values()):
-            return graph, sections_without_file(graph)  # most workflows: nothing is imported
+            return graph, sections_without_file(graph, askable)  # most workflows: nothing is imported
         from whyrun.snapshot.actions.output_hooks import ask_outputs
 
         wrong = {misfit.table.name for misfit in self.parameter_misfits(graph)}
         fitting = {name: i for name, i in askable.items() if name not in wrong and not self.looked_up[name].misfits}
-        graph, problems = ask_outputs(graph, fitting, self.inspector, self.folder)
-        return graph, problems or ([] if len(fitting) < len(self.infos) else sections_without_file(graph))
+        return ask_outputs(graph, fitting, self.inspector, self.folder)
 
     def _askable(self, graph: Graph) -> dict[str, ActionInfo]:
         """The actions of complete jobs: where an entry was left out, a parameter would seem to be missing."""

@@ -8,7 +8,7 @@ resolved. Outputs may have 100,000 paths each, so every check first asks what it
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -182,8 +182,8 @@ class _Occupied:
 # --- other outputs, and inputs -----------------------------------------------------------------------------------
 
 
-def sections_without_file(graph: Graph) -> list[Diagnostic]:
-    """Sections that belong to no file: neither the job nor its action names one."""
+def sections_without_file(graph: Graph, jobs: Container[str]) -> list[Diagnostic]:
+    """Sections of these jobs that belong to no file: neither the job nor its action names one."""
     return [
         output.place.diagnostic(
             "MISSING_KEY",
@@ -193,7 +193,7 @@ def sections_without_file(graph: Graph) -> list[Diagnostic]:
         )
         for table in graph.tables
         for column in table.outputs
-        if column.append and column.paths is None and (output := table.decl.outputs[column.name])
+        if table.name in jobs and column.append and column.paths is None and (output := table.decl.outputs[column.name])
     ]
 
 

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from whyrun.actions.inspection.messages import WithBlock, encode_value
 from whyrun.errors import Diagnostic
-from whyrun.graph.publishing.conflicts import path_problems
+from whyrun.graph.publishing.conflicts import path_problems, sections_without_file
 from whyrun.graph.tables import Graph, JobTable, OutputColumn
 from whyrun.ids import SECTION_MARK, site_of, split_site
 from whyrun.snapshot.actions.known_inputs import InputReader, reader_of_graph
@@ -60,7 +60,7 @@ def ask_outputs(
     graph = with_sites(graph, {name: found for name, found in sites.items() if found})
     if graph.asked:
         problems.extend(path_problems(graph))
-    return graph, problems
+    return graph, problems or sections_without_file(graph, infos)
 
 
 def with_sites(graph: Graph, sites: Sites) -> Graph:
@@ -90,11 +90,7 @@ def _added_paths(
     prefix = table.name[: table.name.rfind("/") + 1]  # the paths of an import lie under its name
     rows: list[Mapping[str, str]] = []
     for position, answer in enumerate(answers):
-        given = answer.get("value", [])
-        if not isinstance(given, Mapping):
-            named = files if len(open_) < len(given) == len(files) else open_
-            given = given if len(given) > len(named) else dict(zip(named, given, strict=False))
-            given = {name: path for name, path in given.items() if name in open_} if named is files else given
+        given = _by_name(answer.get("value", []), open_, files)
         wrong = answer.get("error") or _misfit(given, open_)
         if wrong is not None:
             problems.append(_problem(table, position, FILES, str(wrong)))
@@ -103,6 +99,15 @@ def _added_paths(
     everywhere = [name for name in open_ if all(name in row for row in rows)]
     paths = {name: [prefix + posixpath.normpath(row[name]) for row in rows] for name in everywhere}
     return {name: _sites(table.outputs[table.output_number[name]], found) for name, found in paths.items()}
+
+
+def _by_name(given: Any, open_: Sequence[str], files: Sequence[str]) -> Any:
+    """A list of paths by output, if it fits the outputs without a `path:` or all that are files."""
+    if isinstance(given, Mapping) or len(open_) < len(given) != len(files):
+        return given
+    if len(given) > len(open_):
+        return {name: path for name, path in zip(files, given, strict=True) if name in open_}
+    return dict(zip(open_, given, strict=False))
 
 
 def _sites(column: OutputColumn, paths: Sequence[str]) -> Sequence[str]:
