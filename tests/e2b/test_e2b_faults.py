@@ -18,11 +18,16 @@ from loopback.sandbox import Sandbox
 from loopback.server import Loopback
 
 from project_lab import PATIENCE, Lab, Ran, has_ended
-from whyrun.execution.backends.e2b.backend import LIFETIME, Timing, e2b_backend
+from whyrun.execution.backends.e2b.backend import LIFETIME, Timing, Workers, e2b_backend
+from whyrun.execution.backends.remote.threaded import ThreadedBackend
 from whyrun.log import events as ev
 
 Project = Callable[..., Lab]
 SOON = Timing(outage=2.5, pause=0)  # an unreachable sandbox counts as lost soon
+
+
+def timed(timing: Timing, template: str | None = None) -> ThreadedBackend:
+    return ThreadedBackend("e2b", Workers(template, timing).make)
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -237,7 +242,7 @@ def test_a_loss_is_noticed_and_the_evidence_is_complete(server: Loopback, projec
         lose(server, sandbox)
 
     with meanwhile(server, act):
-        ran = lab.run(backend=e2b_backend(timing=SOON), jobs=1)
+        ran = lab.run(backend=timed(SOON), jobs=1)
     assert ran.exit_code == 1
     assert ran.executed == ["Job:first"]
     (failed,) = ran.of(ev.StepFailed)
@@ -296,7 +301,7 @@ def test_a_network_that_is_lost_while_the_place_is_made_ready_ends_the_run(serve
         server.network.cut()
 
     with meanwhile(server, act):
-        ran = lab.run(backend=e2b_backend(timing=SOON), jobs=1)
+        ran = lab.run(backend=timed(SOON), jobs=1)
     assert (ran.exit_code, ran.starts) == (1, [])
     assert ran.status()["error"].startswith("PrepareFailed: the sandbox cannot be reached: ")
 

@@ -16,7 +16,7 @@ import pytest
 from loopback.exchange import Refused
 from loopback.sandbox import Sandbox, Template
 from loopback.server import Loopback
-from test_e2b_faults import WAITING, WAITING_FILES, markers, meanwhile, running_in, until
+from test_e2b_faults import WAITING, WAITING_FILES, markers, meanwhile, running_in, timed, until
 
 from project_lab import Lab
 from whyrun.errors import WhyrunError
@@ -72,7 +72,7 @@ def test_an_old_sandbox_is_replaced_before_the_next_step(server: Loopback, proje
         next(iter(markers(sandbox, "waiting"))).with_name("go-on").touch()
 
     with meanwhile(server, grow_old):
-        ran = lab.succeed(backend=backend.e2b_backend(timing=Timing(clock, pause=0)), jobs=1)
+        ran = lab.succeed(backend=timed(Timing(clock, pause=0)), jobs=1)
     assert ran.starts == [("Job:first", 1), ("Job:wait", 1), ("Job:last", 1)]
     assert len(server.sandboxes) == 2  # `last` has another, and the one before is deleted
     assert [sandbox.alive for sandbox in server.sandboxes.values()] == [False, False]
@@ -163,7 +163,7 @@ def test_a_cut_of_the_network_fails_no_step_whose_sandbox_lives(
         server.network.mend()
 
     with meanwhile(server, cut):
-        ran = lab.succeed(backend=backend.e2b_backend(timing=Timing(clock, pause=0)), jobs=1)
+        ran = lab.succeed(backend=timed(Timing(clock, pause=0)), jobs=1)
     assert ran.starts == [("Job:first", 1), ("Job:wait", 1), ("Job:last", 1)]
     assert [task.message for task in ran.of(ev.Task)] == ["waiting"]
     assert len(server.sandboxes) == 1
@@ -223,7 +223,7 @@ def test_a_busy_service_is_asked_again(server: Loopback, project: Project) -> No
 
     lab = project(THREE)
     with meanwhile(server, relent):
-        lab.succeed(backend=backend.e2b_backend(timing=Timing(pause=0.05)), jobs=1)
+        lab.succeed(backend=timed(Timing(pause=0.05)), jobs=1)
     assert len(server.sandboxes) == 1
 
 
@@ -232,7 +232,7 @@ def test_the_template_is_an_option_and_a_job_that_asks_for_more_memory_is_told(
 ) -> None:
     flow = THREE.replace("  Two:\n", '  Two:\n    sandbox: {memory: "4 GB"}\n')
     lab = project(flow)
-    ran = lab.run(backend=backend.e2b_backend("large", timing=Timing(pause=0)), jobs=1)
+    ran = lab.run(backend=timed(Timing(pause=0), "large"), jobs=1)
     assert {sandbox.template for sandbox in server.sandboxes.values()} == {"large"}
     (failed,) = ran.of(ev.StepFailed)
     assert failed.step_id == "Job:Two"
@@ -257,7 +257,7 @@ def test_a_bare_template_gets_what_the_worker_needs(server: Loopback, project: P
     seen: list[set[str]] = []
     server.before_deletion = lambda sandbox: seen.append(installed(sandbox))
     lab = project(THREE)
-    lab.succeed(backend=backend.e2b_backend(timing=Timing(pause=0)), jobs=1)
+    lab.succeed(backend=timed(Timing(pause=0)), jobs=1)
     assert seen == [{"msgspec", "pip"}]
 
 
@@ -274,7 +274,7 @@ def test_what_a_template_lacks_is_named_before_the_first_step(server: Loopback, 
         """,
         {"table.csv": "a\n1\n"},
     )
-    ran = lab.run(backend=backend.e2b_backend(timing=Timing(pause=0)), jobs=1)
+    ran = lab.run(backend=timed(Timing(pause=0)), jobs=1)
     assert (ran.exit_code, ran.starts) == (1, [])
     first, *rest = ran.status()["error"].split("\n")
     assert first == (

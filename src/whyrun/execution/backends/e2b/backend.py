@@ -262,20 +262,19 @@ def _delete(sandbox: Sandbox) -> None:
 _TAIL = 4096
 
 
-def e2b_backend(e2b_template: str | None = None, *, timing: Timing | None = None) -> ThreadedBackend:
+def e2b_backend(e2b_template: str | None = None) -> ThreadedBackend:
     spec = importlib.util.find_spec("e2b")
     if spec is None or spec.origin is None:
         raise error("BACKEND_UNAVAILABLE", "the package `e2b` is not installed", hint="pip install 'whyrun[e2b]'")
     if not os.environ.get("E2B_API_KEY"):
         raise error("BACKEND_UNAVAILABLE", "there is no key for E2B", hint="set the variable E2B_API_KEY to yours")
-    template = e2b_template or os.environ.get(TEMPLATE) or None
-    return ThreadedBackend("e2b", _Workers(template, timing or Timing()).make)
+    return ThreadedBackend("e2b", Workers(e2b_template or os.environ.get(TEMPLATE) or None).make)
 
 
-class _Workers:
+class Workers:
     """Creates the workers of a run. All sandboxes get the same bundle, which is built once."""
 
-    def __init__(self, template: str | None, timing: Timing) -> None:
+    def __init__(self, template: str | None, timing: Timing = Timing()) -> None:  # noqa: B008  # it is frozen
         self._template, self._timing = template, timing
         self._lock = threading.Lock()
         self._order: Order | None = None
