@@ -57,7 +57,7 @@ def print_note(text: str) -> None:
 
 
 def note_running(project: Project) -> None:
-    """Tell that a run is in progress, before an answer that counts its open steps as interrupted."""
+    """Tell that a run is in progress, before an answer that is about this moment."""
     from whyrun.log.lock import running_note
 
     project.graph  # noqa: B018  # an invalid workflow is the more useful error, so it is reported first

@@ -274,7 +274,7 @@ def e2b_backend(e2b_template: str | None = None) -> ThreadedBackend:
 class Workers:
     """Creates the workers of a run. All sandboxes get the same bundle, which is built once."""
 
-    def __init__(self, template: str | None, timing: Timing = Timing()) -> None:  # noqa: B008  # it is frozen
+    def __init__(self, template: str | None, timing: Timing = Timing()) -> None:  # it is frozen
         self._template, self._timing = template, timing
         self._lock = threading.Lock()
         self._order: Order | None = None
