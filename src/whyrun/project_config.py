@@ -15,7 +15,7 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "store"]
+_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store"]
 _LIMITS = "[resources]\n         gpu = 1"
 
 Problem = tuple[str, str, str]  # key, message, hint
@@ -26,12 +26,14 @@ class ProjectConfig(msgspec.Struct, frozen=True):
 
     `resources`: limits for the `resources:` of jobs. `on_finish`: a command (for the shell, or a list of words) that
     gets the status of a run when the run ends. `prepare`: a bash command that prepares a worker before its first step.
+    `import_late`: packages that a worker does not import before it forks the process of a step.
     `store`: the URL or folder of a shared store.
     """
 
     resources: Mapping[str, float] | None = None
     on_finish: str | tuple[str, ...] | None = None
     prepare: str | None = None
+    import_late: tuple[str, ...] = ()
     store: str | None = None
 
 
@@ -69,6 +71,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         {name: float(limit) for name, limit in data.get("resources", {}).items()},
         tuple(command) if isinstance(command, list) else command,
         data.get("prepare"),
+        tuple(data.get("import_late", ())),
         data.get("store"),
     )
 
@@ -103,6 +106,12 @@ def _of_script(value: Any) -> Iterator[Problem]:
         yield "prepare", "`prepare` is a command for bash: a string", hint
 
 
+def _of_packages(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, list) or not all(isinstance(name, str) and name.isidentifier() for name in value):
+        hint = 'import_late = ["torch"]'
+        yield "import_late", "`import_late` is a list of packages, by the names under which they are imported", hint
+
+
 def _of_store(value: Any) -> Iterator[Problem]:
     if not (isinstance(value, str) and value.strip() and value.isprintable()):
         hint = 'store = "s3://bucket/prefix", or a folder: store = "/mnt/team/whyrun"'
@@ -132,5 +141,6 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "resources": _of_resources,
     "on_finish": _of_command,
     "prepare": _of_script,
+    "import_late": _of_packages,
     "store": _of_store,
 }

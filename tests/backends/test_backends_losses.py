@@ -70,7 +70,7 @@ class Scene:
     """What there is to be lost."""
 
     lab: BackendLab
-    worker: int  # the process that executes the step
+    worker: int  # the process that executes the step: a fork of the worker or, in the sandbox, the worker itself
     server: Loopback | None
     cluster: Cluster | None
     dask_worker: Popen[bytes] | None
@@ -78,6 +78,10 @@ class Scene:
 
 def kill_worker(scene: Scene) -> None:
     os.kill(scene.worker, signal.SIGKILL)
+
+
+def kill_forking_worker(scene: Scene) -> None:
+    os.kill(parents(scene.worker)[0], signal.SIGKILL)
 
 
 def kill_sandbox(scene: Scene) -> None:
@@ -111,11 +115,11 @@ def kill_dask_worker(scene: Scene) -> None:
 
 def kill_own_dask_worker(scene: Scene) -> None:
     """One that the run has started: its folder lies with the host."""
-    os.kill(parents(scene.worker)[0], signal.SIGKILL)
+    os.kill(parents(scene.worker)[1], signal.SIGKILL)
 
 
 def stop_own_dask_worker(scene: Scene) -> None:
-    os.kill(parents(scene.worker)[0], signal.SIGSTOP)
+    os.kill(parents(scene.worker)[1], signal.SIGSTOP)
 
 
 def stop_dask_worker(scene: Scene) -> None:
@@ -145,7 +149,8 @@ class Loss:
 
 
 LOSSES: dict[str, Loss] = {
-    "local: worker killed": Loss("local", kill_worker, "the worker was killed by SIGKILL", True),
+    "local: step's process killed": Loss("local", kill_worker, "the worker was killed by SIGKILL", True),
+    "local: worker killed": Loss("local", kill_forking_worker, "the worker was killed by SIGKILL", True),
     "sandbox: worker killed": Loss("sandbox", kill_worker, "the worker was killed by SIGKILL", True),
     "sandbox: bubblewrap killed": Loss("sandbox", kill_sandbox, "the worker was killed by SIGKILL", True),
     "e2b: worker killed": Loss("e2b", kill_worker, "the worker was killed by SIGKILL", True),

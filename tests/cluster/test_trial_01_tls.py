@@ -21,7 +21,7 @@ from whyrun.execution.backends.base import PrepareFailed, Session
 from whyrun.execution.backends.dask.backend import dask_backend
 from whyrun.execution.backends.dask.cluster import DaskCluster
 from whyrun.execution.backends.dask.tls import unprotected
-from whyrun.execution.worker.isolation import descendants
+from whyrun.execution.worker.processes import descendants
 
 
 def session(folder: Path) -> Session:

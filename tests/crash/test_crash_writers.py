@@ -62,7 +62,7 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     ),
     "bundle/bundle.py": ({"open to write": 1}, "an archive in memory"),
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
-    "worker/isolation.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
+    "worker/processes.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
     "run/preflight.py": ({"os.rename": 1}, SCRATCH),
     "run/lifecycle.py": ({"subprocess.run": 1}, "a command of the user's"),
     "worker/outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),

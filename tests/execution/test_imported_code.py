@@ -1,10 +1,9 @@
-"""Modules stay imported from step to step, but no step gets a module that it would not import itself."""
+"""Each step imports the modules of the project itself: none gets a module that it would not import."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib.machinery import EXTENSION_SUFFIXES
-from textwrap import dedent
 
 import pytest
 
@@ -111,36 +110,6 @@ def test_a_module_of_one_steps_own_folder_is_not_given_to_another(project: Make,
     lab.succeed(jobs=1)
     expected = {f"{number}-{name}": "one" if name == "borrowed" else name for number, name in enumerate(names)}
     assert said(lab) == expected
-
-
-def test_steps_of_one_kind_share_what_they_have_imported(project: Make) -> None:
-    """Also where their code changes where modules are looked for: they would import the very same."""
-    source = BORROWED.replace("def go():", "import os\n    def go(i):").replace('"T": X', '"T": f"{X} {os.getpid()}"')
-    workflow = """
-        workflow: w
-        loops: {i: {count: 4}}
-        jobs:
-          A:
-            for: [i]
-            uses: python
-            with: {call: "borrowed:go", i: "${{ i }}"}
-            outputs: {T: {type: text, path: "out/${{ i }}"}}
-    """
-    lab = project(workflow, {**FOLDERS, "borrowed.py": source})
-    lab.succeed(jobs=1)
-    (only,) = set(said(lab).values())
-    assert only.startswith("one ")
-
-
-NOTED = "from pathlib import Path\nwith open(Path(__file__).with_name('noted'), 'a') as f: f.write(__name__ + ' ')\n"
-
-
-def test_what_a_kind_of_step_has_imported_is_there_when_it_comes_again(project: Make) -> None:
-    files = {"borrowed.py": NOTED + dedent(BORROWED), "plain.py": NOTED + FOLDERS["plain.py"]}
-    lab = project(one_after_the_other(["borrowed", "root"] * 3), {**FOLDERS, **files})
-    lab.succeed(jobs=1)
-    assert list(said(lab).values()) == ["one", "root"] * 3
-    assert (lab.root / "noted").read_text() == "borrowed plain "
 
 
 ONE = """

@@ -21,7 +21,7 @@ from whyrun.execution.backends.local import worker_process as local_worker
 from whyrun.execution.backends.local.worker_process import Job, LocalWorker
 from whyrun.execution.protocol.messages import Message, StepBegan, StepFinished, StepLost, TaskReported
 
-SLEEPER = "import os, time\ndef f(n=60):\n    time.sleep(n)\ndef g(n):\n    return {'n': n, 'pid': os.getpid()}\n"
+SLEEPER = "import os, time\ndef f(n=60):\n    time.sleep(n)\ndef g(n):\n    return {'n': n, 'pid': os.getppid()}\n"
 
 
 @pytest.fixture

@@ -141,9 +141,9 @@ def test_a_file_that_is_still_open_for_writing_is_copied_so_nothing_reaches_the_
         f"    {keep}\n"
         "def end():\n    import time\n    time.sleep(0.4)\n    getattr(f, 'kill', getattr(f, 'close', None))()\n",
     )
-    word = lab.one(lab.call("m:make", {"o": "file"}, step_id="Job:A"))
+    word = lab.one(lab.call("m:make", {"o": "file"}, step_id="Job:A[0]", shared=True))
     assert word.error_type is None, word.error
-    assert lab.one(lab.call("m:end", step_id="Job:B")).error_type is None
+    assert lab.one(lab.call("m:end", step_id="Job:A[1]", shared=True)).error_type is None
     assert lab.bytes_of(word, "o").startswith(b"good\n")  # checks the hash
 
 
@@ -253,8 +253,8 @@ def test_the_context_of_a_step_that_has_ended_is_not_heard(lab: Lab) -> None:
         "    try:\n        context.remember('late', 1)\n"
         "    except RuntimeError as refused:\n        return {'said': str(refused)}\n",
     )
-    lab.one(lab.call("m:f", step_id="Job:F"))
-    word = lab.one(lab.call("m:g", {"said": "string"}, step_id="Job:G"))
+    lab.one(lab.call("m:f", step_id="Job:F[0]", shared=True))
+    word = lab.one(lab.call("m:g", {"said": "string"}, step_id="Job:F[1]", shared=True))
     assert word.outputs[0].value == "the step has ended: nothing more can be remembered"
     assert [m for m in lab.heard if isinstance(m, TaskReported | MetricReported)] == []
 

@@ -72,6 +72,7 @@ class Lab:
         step_id: str = "Job:S",
         attempt: int = 1,
         recalled: dict[str, Any] | None = None,
+        shared: bool = False,
         **more: Any,
     ) -> ExecStep:
         specs = {
@@ -98,6 +99,7 @@ class Lab:
             attempt=attempt,
             inputs={name: sources_of(spec) for name, spec in (inputs or {}).items()},
             recalled=recalled or {},
+            shared=shared,
         )
 
     def call(self, function: str, outputs: dict[str, Any] | None = None, **more: Any) -> ExecStep:

@@ -52,6 +52,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "retries": (2, {"max": 3, "backoff": "10s"}),
     "resources": ({"gpu": 1}, {"gpu": 2}),
     "sandbox": ({"memory": "2GB"}, {"network": True}),
+    "isolation": ("shared", "process"),
     "deterministic": (True, False),
     "description": ("one", "two"),
     "tags": (["slow"], ["slow", "nightly"]),

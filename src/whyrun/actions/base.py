@@ -12,6 +12,8 @@ import msgspec
 from whyrun.lazy_regex import lazy_regex
 
 if TYPE_CHECKING:
+    import subprocess
+
     from whyrun.artifacts.compare.result import Comparison
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -47,6 +49,8 @@ class WorkerContext(Context, Protocol):
     project: Path
     output_names: tuple[str, ...]
     script_path: Path  # saved as steps/<step>/script.sh; a `query.sql` next to it is saved as steps/<step>/query.sql
+
+    def wait_for(self, process: subprocess.Popen[bytes]) -> int: ...
 
     def stderr_tail(self, lines: int = 10) -> str: ...
 

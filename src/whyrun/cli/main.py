@@ -25,11 +25,21 @@ _NOT_ALLOWED = "the operating system does not allow it; the recorded runs are sa
 _DISK_FULL = "free some space: `whyrun gc` and `whyrun runs prune` show what can be removed; the recorded runs are safe"
 _TWO_FILE_SYSTEMS = "`.whyrun/tmp` and the runs must be on one file system; you can move `.whyrun` as a whole"
 _WRONG_KIND = "a file is where a folder is expected, or a folder where a file is expected: restore the original"
+_TOO_LARGE = "the file system or `ulimit -f` allows no larger files: raise the limit; the recorded runs are safe"
+_TOO_MANY_OPEN = "raise the limit of open files (`ulimit -n`), or use fewer `--jobs`; the recorded runs are safe"
+_TOO_MANY_PROCESSES = "raise the limit of processes (`ulimit -u`), or use fewer `--jobs`; the recorded runs are safe"
+_NOT_CONNECTED = "the file system does not answer: mount it again, then run again; the recorded runs are safe"
+_NO_MEMORY = "free some memory, or run with a smaller `--jobs`; the recorded runs are safe"
 _OS_ERROR_HINTS = {
     **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.EIO), _NOT_ALLOWED),
     **dict.fromkeys((errno.ENOTDIR, errno.EISDIR), _WRONG_KIND),
     **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), _DISK_FULL),
+    **dict.fromkeys((errno.EMFILE, errno.ENFILE), _TOO_MANY_OPEN),
+    **dict.fromkeys((errno.ENOTCONN, errno.ESTALE, errno.EHOSTDOWN, errno.ETIMEDOUT, errno.EREMOTEIO), _NOT_CONNECTED),
     errno.EXDEV: _TWO_FILE_SYSTEMS,
+    errno.EFBIG: _TOO_LARGE,
+    errno.EAGAIN: _TOO_MANY_PROCESSES,
+    errno.ENOMEM: _NO_MEMORY,
 }
 
 # name → (module, one line for the overview), in the order of the help page.

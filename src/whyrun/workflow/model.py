@@ -268,6 +268,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     retries: Retries = msgspec.field(default_factory=Retries)
     resources: Mapping[str, float] = msgspec.field(default_factory=dict)
     sandbox: SandboxDecl = SandboxDecl()
+    isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""
     tags: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ class Extra(msgspec.Struct, frozen=True):
 
     name: str
     packages: tuple[str, ...]
+    always: tuple[str, ...] = ("duckdb",)  # those of them that every action imports
 
     def missing(self) -> list[str]:
         from importlib.util import find_spec
@@ -34,8 +35,8 @@ EFFECTFUL = frozenset({"postgres/load"})
 
 DATA = Extra("data", ("duckdb", "pyarrow", "pyreadstat", "openpyxl"))
 # Only the packages that an action needs: MySQL works without the driver of PostgreSQL.
-_MYSQL = Extra("db", ("duckdb", "pyarrow", "pymysql"))
-_POSTGRES = Extra("db", ("duckdb", "pyarrow", "adbc_driver_postgresql"))
+_MYSQL = Extra("db", ("duckdb", "pyarrow", "pymysql"), ("duckdb", "pyarrow"))
+_POSTGRES = Extra("db", ("duckdb", "pyarrow", "adbc_driver_postgresql"), ("duckdb", "pyarrow"))
 
 
 class Builtin(msgspec.Struct, frozen=True):

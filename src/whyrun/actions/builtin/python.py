@@ -148,7 +148,3 @@ def _function(call: str) -> tuple[Callable[..., Any], CallPlan]:
     for name in path.split("."):
         function = getattr(function, name)
     return function, call_plan(function)
-
-
-def forget_functions() -> None:
-    _function.cache_clear()

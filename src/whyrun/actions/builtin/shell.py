@@ -140,7 +140,7 @@ def _wait(command: list[str], context: WorkerContext, environment: Mapping[str, 
     )
     if context.cancelled:
         process.send_signal(signal.SIGTERM)  # the signal may have come before the script started
-    return process.wait()
+    return context.wait_for(process)
 
 
 def declaration(name: str, value: Any) -> str:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib import invalidate_caches, machinery
+import warnings
+from collections.abc import Callable, Sequence
+from importlib import machinery
 from types import CodeType, ModuleType
 from typing import Any
 
@@ -20,6 +21,8 @@ from whyrun.actions.code.editable import is_below, is_editable_finder, is_own, p
 Version = tuple[int, int, int]  # size, mtime and ctime of a file: every write changes at least one of them
 Versions = tuple[Version | None, ...]
 
+_compiled: dict[str, tuple[bytes, CodeType]] = {}  # file → its source, and the code
+_compiled_here: list[str] = []
 _read: dict[str, Version | None] = {}  # file → its version when it was read; None: it changed during the read
 _is_project_file: Callable[[str], bool] = lambda path: False  # noqa: E731  # until the project is known
 
@@ -52,8 +55,36 @@ def _code_from_source(loader: machinery.SourceFileLoader, fullname: str) -> Code
     data = loader.get_data(path)
     if version_of(path) != _read[path]:
         _read[path] = None
+    kept = _compiled.get(path)
+    if kept is not None and kept[0] == data:
+        return kept[1]
     code: CodeType = loader.source_to_code(data, path)
+    _compiled_here.append(path)
     return code
+
+
+def take_compiled() -> list[str]:
+    """The project files that this process has compiled since the last call."""
+    paths = [*_compiled_here]
+    _compiled_here.clear()
+    return paths
+
+
+def compile_ahead(paths: Sequence[str]) -> None:
+    """Compile files for the processes that are forked from here on. They still read each file, and take the compiled
+    code only for exactly these bytes. Code that the compiler warns about is left to each process, so that each step
+    prints the warning."""
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                data = file.read()
+            with warnings.catch_warnings(record=True) as warned:
+                warnings.simplefilter("always")
+                code = compile(data, path, "exec", dont_inherit=True)
+        except (OSError, SyntaxError, ValueError):
+            continue  # it has changed since, and a step that imports it will report that
+        if not warned:
+            _compiled[path] = data, code
 
 
 class _SourceLoader(machinery.SourceFileLoader):
@@ -125,32 +156,3 @@ def import_project_from_source(project: str) -> None:
         if is_editable_finder(each_finder):
             sys.meta_path[number] = _EditableFinder(each_finder, is_inside)
     sys.path_importer_cache.clear()
-
-
-def remove_project_modules() -> dict[str, ModuleType]:
-    """Remove the project's modules from `sys.modules`, so that they are imported afresh. Returns them."""
-    # Select all before removing any: the path of a namespace package is computed from its parent.
-    names = [
-        name
-        for name, module in list(sys.modules.items())
-        if name.partition(".")[0] not in ("__main__", "whyrun")  # the project may be Whyrun itself
-        and any(_is_project_file(path) for path in _paths_of(module))
-    ]
-    removed = {name: sys.modules.pop(name) for name in names}
-    invalidate_caches()
-    return removed
-
-
-def restore_project_modules(modules: Mapping[str, ModuleType]) -> None:
-    """Put modules back that `remove_project_modules` removed."""
-    sys.modules.update(modules)
-
-
-def _paths_of(module: Any) -> list[str]:
-    """The file of a module, or the folders of a namespace package."""
-    if not isinstance(module, ModuleType):
-        return []
-    attributes = object.__getattribute__(module, "__dict__")  # plain attribute access would load a lazy module
-    file = attributes.get("__file__")
-    paths = [file] if file is not None else attributes.get("__path__") or ()
-    return [path for path in paths if isinstance(path, str)]

@@ -6,11 +6,16 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.base import MARK, Action, Comparer, FunctionFacts, call_function, call_plan
 from whyrun.actions.builtin import BUILTIN
 from whyrun.actions.code.action_import import import_target, prepare_instance
+from whyrun.errors import WhyrunError
+
+if TYPE_CHECKING:
+    from whyrun.actions.code.import_facts import Import
+    from whyrun.actions.description import ActionInfo
 
 Call = Callable[[dict[str, Any], Any, Any], Any]  # (parameters, context, logger) → {output: value} or None
 
@@ -26,34 +31,54 @@ class ActionNotFound(Exception):
     """The worker cannot find the action that the host planned with."""
 
 
-def load_action(uses: str, project: Path) -> LoadedAction:
+def load_action(uses: str, project: Path, found: ActionInfo | None = None) -> LoadedAction:
+    """`found`: the action, if it was looked up already."""
     builtin = BUILTIN.get(uses)
     if builtin is not None and not builtin.is_class:
         return LoadedAction(builtin.load().run, {})
-    return _callable_action(uses, builtin.load() if builtin is not None else _import_action(uses, project))
+    return _callable_action(uses, builtin.load() if builtin is not None else _import_action(uses, project, found))
 
 
-def project_entry(uses: str, with_: Mapping[str, Any], project: Path) -> tuple[Path, bool] | None:
-    """The project file that this step starts from, and whether it is imported by its module name.
-
-    None: the step runs no code of the project.
-    """
-    from whyrun.actions.registry.registry import find_action
-
-    if uses == "python":
-        from whyrun.actions.builtin.python import entry_file
-
-        return entry_file(with_, project), "call" in with_
-    info = find_action(uses, project)
-    return (project / info.path, False) if info.origin == "project" and info.path is not None else None
-
-
-def _import_action(uses: str, project: Path) -> Any:
-    """The function or class of an action of the project or of a plugin."""
+def look_up(uses: str, project: Path) -> ActionInfo | None:
+    """Find an action without importing it. None: it is built in, or there is none, which `load_action` reports."""
+    if uses in BUILTIN:
+        return None
     # The registry reads the project's files, so built-in actions do without it.
     from whyrun.actions.registry.registry import find_action
 
-    info = find_action(uses, project)
+    try:
+        return find_action(uses, project)
+    except WhyrunError:
+        return None
+
+
+def libraries_of(uses: str, with_: Mapping[str, Any], project: Path, found: ActionInfo | None) -> tuple[Import, ...]:
+    """The installed libraries that the code of this step names."""
+    from whyrun.actions.code.import_facts import Import  # a worker needs these once for each kind of step
+    from whyrun.actions.code.libraries import libraries_of_plugin, libraries_of_project_code
+
+    builtin = BUILTIN.get(uses)
+    if uses == "python":
+        from whyrun.actions.builtin.python import entry_file
+
+        try:
+            return libraries_of_project_code(entry_file(with_, project), project)
+        except WhyrunError:
+            return ()  # the step itself reports it
+    if builtin is not None:
+        return tuple(Import(0, (package,)) for package in builtin.extra.always) if builtin.extra is not None else ()
+    if found is None or found.path is None:
+        return ()
+    if found.origin == "project":
+        return libraries_of_project_code(project / found.path, project)
+    return libraries_of_plugin(found.path)
+
+
+def _import_action(uses: str, project: Path, found: ActionInfo | None) -> Any:
+    """The function or class of an action of the project or of a plugin."""
+    from whyrun.actions.registry.registry import find_action
+
+    info = found or find_action(uses, project)
     assert info.path is not None
     return import_target(info.origin, info.path, info.attribute or "", project)
 
@@ -84,12 +109,3 @@ def _class_call(uses: str, cls: type[Action]) -> Call:
         return instance.run(inputs, **accepted)
 
     return call
-
-
-def forget_project_code() -> None:
-    """Unload the project's modules, so that the next step imports them afresh."""
-    from whyrun.actions.builtin.python import forget_functions
-    from whyrun.actions.code.source_loader import remove_project_modules
-
-    forget_functions()
-    remove_project_modules()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 import socket
 import sys
 from collections import deque
@@ -41,6 +40,7 @@ class Capabilities:
     remote: bool  # steps run on other machines
     enforces_limits: bool  # it enforces the `sandbox:` settings of a job: memory, processes, network
     abandons_calls: bool = False  # calls to a service that does not answer may still run in threads at the end
+    open_files: int = 16  # that the host needs for each worker, at most
 
     @property
     def routes_to_sandbox(self) -> bool:
@@ -333,14 +333,3 @@ def with_whyrun(environment: dict[str, str]) -> dict[str, str]:
     """The environment with a PYTHONPATH, if a fresh interpreter would not find Whyrun without one."""
     package = whyrun_home()
     return environment if package is None else {**environment, "PYTHONPATH": package}
-
-
-def describe_exit(status: int) -> str:
-    """How a worker process ended. `status` is negative for a signal."""
-    if status >= 0:
-        return f"the worker exited with status {status} while the step ran"
-    try:
-        name = signal.Signals(-status).name
-    except ValueError:
-        name = f"signal {-status}"
-    return f"the worker was killed by {name}"

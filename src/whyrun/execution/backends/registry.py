@@ -39,7 +39,7 @@ _ROWS = (
     BackendEntry(
         "local",
         "whyrun.execution.backends.local.backend:local_backend",
-        Capabilities(shares_files=True, isolated=False, remote=False, enforces_limits=False),
+        Capabilities(shares_files=True, isolated=False, remote=False, enforces_limits=False, open_files=6),
     ),
     BackendEntry(
         "sandbox",

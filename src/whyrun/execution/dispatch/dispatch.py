@@ -133,6 +133,7 @@ class Dispatcher:
             recalled=recalled.own,
             recalled_elsewhere=recalled.elsewhere,
             compare=dict(compare),
+            shared=table.decl.isolation == "shared",
         )
         self._recorder.command(command)
         bindings = recorded_bindings(table, position, consumed, action, self._put_blob)

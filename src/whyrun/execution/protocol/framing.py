@@ -12,6 +12,7 @@ There are three channels:
 
 from __future__ import annotations
 
+import signal
 import struct
 import time
 from collections.abc import Callable, Mapping
@@ -40,6 +41,7 @@ class WorkerStart(msgspec.Struct, frozen=True):
     commands_fd: int | None = None
     tickets_fd: int | None = None
     commands: str | None = None  # folder of command files; None: commands come as datagrams
+    single: bool = False  # it executes one step, in its own process: its machine or sandbox is for this step alone
     said: str | None = None  # file that keeps the messages of the current step
     live: bool = False  # the code is the user's own, which may be edited while steps run; else it is a copy
 
@@ -105,3 +107,14 @@ def timestamp() -> str:
 def _second(seconds: int) -> str:
     """The part of a timestamp that many messages share."""
     return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
+
+
+def describe_exit(status: int) -> str:
+    """How a worker process ended. `status` is negative for a signal."""
+    if status >= 0:
+        return f"the worker exited with status {status} while the step ran"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = f"signal {-status}"
+    return f"the worker was killed by {name}"

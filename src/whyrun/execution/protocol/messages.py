@@ -49,6 +49,7 @@ class ExecStep(msgspec.Struct, tag_field="cmd", tag="exec_step", omit_defaults=T
     recalled: dict[str, Any] = {}  # remembered by earlier attempts with the same fingerprint
     recalled_elsewhere: dict[str, Any] = {}  # remembered later, by attempts with other fingerprints
     compare: dict[str, EarlierVersion] = {}  # by output: the version to compare the new one with
+    shared: bool = False  # steps of this job may run in one process, one after the other
 
 
 class Ping(msgspec.Struct, tag_field="cmd", tag="ping", frozen=True):
@@ -131,12 +132,12 @@ class StepFinished(msgspec.Struct, tag_field="msg", tag="finished", frozen=True)
     traceback: str = ""
     n: int = 0
     comparisons: dict[str, Comparison] = {}  # by output
-    loaded: dict[str, Version | None] = {}  # project files that were loaded as code since the previous step
-    spent: bool = False  # the worker cannot be restored, so the next step needs another process
+    loaded: dict[str, Version | None] = {}  # project files that the step loaded as code
 
 
 class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):
-    """Sent by the backend: the worker died, or was killed, before the step's last message arrived."""
+    """The step's process died, or was killed, before the step ended. Sent by the worker; or by the backend, if the
+    worker itself is gone."""
 
     step_id: str
     attempt: int

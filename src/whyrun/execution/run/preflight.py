@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
@@ -20,13 +21,14 @@ from whyrun.disk import Area
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory
+from whyrun.execution.backends.registry import capabilities_of
 from whyrun.execution.backends.remote.site import MARKER as SITE_MARKER
 from whyrun.execution.backends.remote.site import SCRATCH as SITE_SCRATCH
 from whyrun.execution.files.safe_files import fetch_tree_below, head_below
 from whyrun.execution.files.scratch import MARKER_SIZE, NESTED_SITES, Scratch, drop_links, read_marker, step_folder
 from whyrun.execution.files.tree_removal import is_real_folder
 from whyrun.execution.protocol.run_options import RunOptions
-from whyrun.execution.worker.isolation import end_workers
+from whyrun.execution.worker.processes import end_workers
 from whyrun.graph.tables import Graph
 from whyrun.ids import file_name, split_site
 from whyrun.log import events as ev
@@ -37,6 +39,8 @@ from whyrun.log.runs import RunRef, WorkflowState
 from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import Place
+
+_OWN_FILES = 64  # open files of a run that do not depend on the number of workers, at most
 
 
 def resource_limits(project: Project, options: RunOptions) -> dict[str, float]:
@@ -49,6 +53,25 @@ def unlimited_resources(project: Project, limits: Mapping[str, float]) -> list[s
     used = sorted({name for table in project.graph.tables for name in table.decl.resources if name not in limits})
     near = {name: did_you_mean(name, sorted(limits)) for name in used}
     return [f"`{name}`" + (f" ({near[name]})" if near[name] else "") for name in used] if limits else []
+
+
+def allow_open_files(options: RunOptions, steps: int) -> None:
+    """Raise this process's limit of open files, if it is too low for the workers of the run. Raises an error before
+    anything runs if the system does not allow that."""
+    workers, each = min(options.jobs or os.cpu_count() or 1, steps), capabilities_of(options.backend).open_files
+    needed = len(os.listdir("/proc/self/fd")) + _OWN_FILES + workers * each
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if needed <= soft:
+        return
+    if hard == resource.RLIM_INFINITY or needed <= hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+        return
+    fewer = (hard - needed) // each + workers
+    raise error(
+        "BACKEND_UNAVAILABLE",
+        f"{workers} workers need up to {needed:,} open files, and this process may have {hard:,}",
+        hint=(f"run with `--jobs {fewer}`, or " if fewer > 0 else "") + f"raise the limit: `ulimit -n {needed}`",
+    )
 
 
 def check_limits(project: Project, given: Mapping[str, float]) -> None:

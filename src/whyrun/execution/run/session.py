@@ -29,6 +29,7 @@ from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import RunCounts, Usage
 from whyrun.execution.run.lifecycle import MANIFEST, OnFinish, RunEnvironment, execute_run
 from whyrun.execution.run.preflight import (
+    allow_open_files,
     check_folders,
     check_limits,
     check_resources,
@@ -158,6 +159,7 @@ def run_workflow(
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         check_resources(snapshot, [job.node for job in plan.planned], limits)
+        allow_open_files(options, len(plan.planned))
         secrets = needed_secrets(project, snapshot, [job.node for job in plan.planned if job.reuse is None])
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])

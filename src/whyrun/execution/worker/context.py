@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 import threading
 import time
@@ -10,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.base import plain
 from whyrun.connections.redact import Redactor
@@ -26,8 +27,13 @@ from whyrun.execution.protocol.messages import (
     RequestRemembered,
     TaskReported,
 )
+from whyrun.execution.worker.command_source import Control
 from whyrun.execution.worker.failure import StepError, utf8
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox, as_json, check_name, check_size, shortened
+from whyrun.execution.worker.processes import opened_pidfd
+
+if TYPE_CHECKING:
+    import subprocess
 
 _PROGRESS_EVERY = 0.5  # seconds
 
@@ -88,8 +94,14 @@ class HostLink:
     """The connection of a worker to its host: what goes out, what comes back, and whether the host wants it to stop."""
 
     outbox: Outbox
+    control: Control
     acknowledgements: Acknowledgements
     cancellation: Cancellation
+
+    def after_fork(self) -> None:
+        """In a process that the worker forked."""
+        self.outbox.after_fork()
+        self.cancellation.adopt_thread()
 
     def send(self, context: StepContext, make: Callable[[int], Message], awaited: bool = False) -> bool:
         # A cancellation during the write would leave half a line.
@@ -118,6 +130,7 @@ class StepContext:
         self.work_dir = scratch.work
         self.script_path = scratch.script
         self.output_names = tuple(outputs)
+        self.peak_of_program: int | None = None
         self.also_known: Collection[str] = ()  # outputs of the action that the job does not declare
         self._step_id = command.step_id
         self._outputs = outputs
@@ -218,6 +231,16 @@ class StepContext:
     def without_secrets(self, value: Any) -> Any:
         """The same JSON with every secret of the step masked."""
         return self._redactor.json(value)
+
+    def wait_for(self, process: subprocess.Popen[bytes]) -> int:
+        """The exit status of a program that is all that this step does."""
+        if process.returncode is None:  # `send_signal` may have noticed its end
+            with opened_pidfd(process.pid) as ended:
+                self._link.control.wait_for(ended)
+            _, status, used = os.wait4(process.pid, 0)
+            self.peak_of_program = used.ru_maxrss * 1024
+            process.returncode = os.waitstatus_to_exitcode(status)
+        return process.returncode
 
     def stderr_tail(self, lines: int = 10) -> str:
         return "\n".join(self._scratch.tail("stderr", self._redactor).splitlines()[-lines:])

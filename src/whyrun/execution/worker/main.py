@@ -2,190 +2,67 @@
 
 It executes commands one by one until there are no more. It is the same on every backend; backends differ only in how
 commands and files reach it.
+
+Every step runs in a process of its own. Most are forks of this process, which has imported Whyrun and nothing else. If
+the code of steps names installed libraries, this process forks another that imports them, takes the commands of such
+steps itself, and forks a process for each (`_Kind.LIBRARIES`). Steps that share a process (`isolation: shared`) are
+executed by a third, for one job at a time.
 """
 
 from __future__ import annotations
 
-import array
 import os
 import platform
-import queue
-import select
 import signal
-import socket
 import subprocess
 import sys
-import threading
-from collections import deque
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
 from whyrun import __version__
 from whyrun.actions.code.editable import bundled_folders
 from whyrun.actions.code.source_loader import import_project_from_source
-from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.execution.files.scratch import Scratch
-from whyrun.execution.protocol.framing import (
-    TICKET,
-    Acknowledged,
-    Assignment,
-    WorkerStart,
-    decode_assignments,
-    decode_command,
-    decode_control,
-    decode_secrets,
-    encode,
-    secret_texts,
+from whyrun.execution.protocol.framing import WorkerStart, encode
+from whyrun.execution.protocol.messages import (
+    Cleanup,
+    ExecStep,
+    Ping,
+    Pong,
+    Prepare,
+    Prepared,
+    StepFinished,
+    StepLost,
 )
-from whyrun.execution.protocol.messages import Cleanup, Command, ExecStep, Ping, Pong, Prepare, Prepared, StepFinished
+from whyrun.execution.worker.command_source import (
+    CommandFiles,
+    CommandSource,
+    Control,
+    Datagrams,
+    ReceivedCommand,
+    Successor,
+)
 from whyrun.execution.worker.context import Cancellation, HostLink
 from whyrun.execution.worker.failure import failure_of
-from whyrun.execution.worker.isolation import become_worker, descendants, end_descendants, end_group, has_children
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox
-from whyrun.execution.worker.step_runner import StepRunner
+from whyrun.execution.worker.processes import become_worker, die_like, end_descendants, freeze, has_strays
+from whyrun.execution.worker.step_process import Libraries, seed
+from whyrun.execution.worker.step_runner import OpenedStep, StepRunner
 from whyrun.execution.worker.streams import Streams
 
-# --- where commands come from ------------------------------------------------------------------------------------
-#
-# Where a worker takes its commands from: datagrams on the host's machine, command files everywhere else.
-
-
-_DATAGRAM = 1 << 17
-_DESCRIPTOR = array.array("i").itemsize
-_BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
-
-
-class ReceivedCommand(msgspec.Struct, frozen=True):
-    command: Command
-    secrets: dict[str, str] = {}
-    known: dict[str, Signature] = {}  # input files that the host has hashed
-
-
-class CommandSource(Protocol):
-    def take(self, before_waiting: Callable[[], None]) -> ReceivedCommand | None:
-        """The next command; None when there are no more. Calls `before_waiting` if it has to wait for one."""
-
-
-class Datagrams:
-    """Several commands arrive in one datagram. Worker and host both take tickets, and who takes a ticket owns its
-    command. So the host can take back every command that has not begun."""
-
-    def __init__(self, descriptor: int, tickets: int, control: int, acknowledgements: Acknowledgements) -> None:
-        self._socket = socket.socket(fileno=descriptor)
-        self._tickets = tickets
-        self._ready = select.poll()
-        self._ready.register(tickets, select.POLLIN)
-        self._ready.register(self._socket, select.POLLIN)
-        self._buffer = bytearray(_DATAGRAM)
-        self._view = memoryview(self._buffer)
-        self._received: deque[tuple[Assignment, int | None]] = deque()
-        threading.Thread(target=_read_control, args=(control, acknowledgements.put), daemon=True).start()
-
-    def take(self, before_waiting: Callable[[], None]) -> ReceivedCommand | None:
-        number = self._ticket(before_waiting)
-        while number is not None:
-            if not self._received:
-                self._receive()
-            assignment, beside = self._received.popleft()
-            if assignment.number == number:
-                command = assignment.command if assignment.file is None else _read_command(assignment.file)
-                assert command is not None
-                return ReceivedCommand(command, _secrets(assignment, beside), assignment.known)
-            if beside is not None:  # the host took this command back
-                os.close(beside)
-        return None
-
-    def _ticket(self, before_waiting: Callable[[], None]) -> int | None:
-        """Take a ticket: the number of the next command; None when there are no more.
-
-        Receives datagrams while it waits: commands that the host took back must not fill the channel.
-        """
-        while True:
-            try:
-                data = os.read(self._tickets, TICKET.size)
-            except BlockingIOError:
-                before_waiting()
-                if self._socket.fileno() in [descriptor for descriptor, _ in self._ready.poll()]:
-                    self._receive()
-            else:
-                return TICKET.unpack(data)[0] if data else None
-
-    def _receive(self) -> None:
-        size, beside, *_ = self._socket.recvmsg_into([self._buffer], _BESIDE, socket.MSG_CMSG_CLOEXEC)
-        if not size:  # the host has closed the channel, so no more tickets come either
-            self._ready.unregister(self._socket)
-            return
-        descriptor = None
-        if beside:
-            ((_, _, data),) = beside
-            (descriptor,) = array.array("i", data[:_DESCRIPTOR])
-        assignments = decode_assignments(self._view[:size])
-        self._received.extend((each, descriptor) for each in assignments)
-        if assignments[0].secrets:  # it is alone in its datagram; later steps must not find the secrets in memory
-            self._view[:size] = bytes(size)
-
-
-def _secrets(assignment: Assignment, beside: int | None) -> dict[str, str]:
-    """`beside`: descriptor of the anonymous memory that holds secrets too long for a datagram."""
-    if beside is None:
-        return secret_texts(assignment.secrets) if assignment.secrets else {}
-    with os.fdopen(beside, "rb") as file:
-        file.seek(0)
-        return secret_texts(decode_secrets(file.read()))
-
-
-class CommandFiles:
-    """Commands are files in a folder. Lines of the control channel name them."""
-
-    def __init__(self, folder: str, control: int, acknowledgements: Acknowledgements) -> None:
-        self._folder = folder
-        self._commands: queue.SimpleQueue[ReceivedCommand] = queue.SimpleQueue()
-        self._acknowledgements = acknowledgements
-        threading.Thread(target=_read_control, args=(control, self._take_line), daemon=True).start()
-
-    def _take_line(self, line: bytes) -> None:
-        control = decode_control(line)
-        if isinstance(control, Acknowledged):
-            self._acknowledgements.put(line)
-        else:
-            command = _read_command(f"{self._folder}/{control.name}")
-            self._commands.put(ReceivedCommand(command, secret_texts(control.secrets)))
-
-    def take(self, before_waiting: Callable[[], None]) -> ReceivedCommand | None:
-        before_waiting()
-        return self._commands.get()
-
-
-def _read_command(path: str) -> Command:
-    with open(path, "rb") as file:
-        data = file.read()
-    os.unlink(path)
-    return decode_command(data)
-
-
-def _read_control(control: int, take_line: Callable[[bytes], None]) -> None:
-    """Pass on the lines of the control channel. When it ends, the host is gone: end this worker and its processes."""
-    rest = b""
-    while data := os.read(control, 1 << 16):
-        *lines, rest = (rest + data).split(b"\n")
-        for line in lines:
-            take_line(line)
-    end_group(os.getpgrp(), descendants(os.getpid()))
-
-
-# --- the process -------------------------------------------------------------------------------------------------
-
+if TYPE_CHECKING:
+    from whyrun.actions.code.import_facts import Import
 
 _SHOWN = 2000  # bytes of what a failed `prepare` command printed last
+_FIRST, _LIBRARIES = "", "libraries"  # kinds of processes; the third is the name of a job
 
 
 def main(start_json: str) -> None:
     start = msgspec.json.decode(start_json, type=WorkerStart)
     # Steps must not get these channels: their standard streams are files, and their processes inherit no channel.
-    control, messages = (_own(descriptor) for descriptor in (start.control_fd, start.messages_fd))
+    control_fd, messages = (_own(descriptor) for descriptor in (start.control_fd, start.messages_fd))
     become_worker()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the parent may have blocked signals; steps get all of them
     streams = Streams(Scratch(Path(start.scratch)))
@@ -199,23 +76,27 @@ def main(start_json: str) -> None:
     cancellation = Cancellation()
     signal.signal(signal.SIGTERM, cancellation.handle)
     signal.signal(signal.SIGINT, cancellation.handle)
-    acknowledgements = Acknowledgements()
+    control = Control(control_fd)
     source: CommandSource
     if start.commands is not None:
-        source = CommandFiles(start.commands, control, acknowledgements)
+        source = CommandFiles(start.commands, control)
     else:
         assert start.commands_fd is not None
         assert start.tickets_fd is not None
         for descriptor in (start.commands_fd, start.tickets_fd):
             os.set_inheritable(descriptor, False)
-        source = Datagrams(start.commands_fd, start.tickets_fd, control, acknowledgements)
-    link = HostLink(Outbox(messages, start.said), acknowledgements, cancellation)
-    runner = StepRunner(start, link, streams)
-    spent = _work(source, link, runner, start)
-    if has_children():
-        end_descendants()
-    if spent:
-        os._exit(0)  # Python would wait for a thread that a step left running
+        source = Datagrams(start.commands_fd, start.tickets_fd, control)
+    link = HostLink(Outbox(messages, start.said), control, Acknowledgements(), cancellation)
+    worker = Worker(start, source, link, streams)
+    if start.single:
+        worker.take_control()
+    else:
+        freeze()
+    worker.work()
+    worker.clean_up()
+    end_descendants()
+    if start.single:
+        os._exit(0)  # Python would wait for a thread that the step left running
 
 
 def _own(descriptor: int) -> int:
@@ -229,37 +110,134 @@ def _own(descriptor: int) -> int:
     return own
 
 
-def _work(source: CommandSource, link: HostLink, runner: StepRunner, start: WorkerStart) -> bool:
-    """Execute commands until there are no more. Returns True if it stopped because a step left a state that cannot be
-    restored."""
-    outbox = link.outbox
-    unsent, spent = b"", False  # the last message of a step goes out with the first of the next, if that is there
+class Worker:
+    """One process that executes steps: the first of a worker, or one that takes commands in its place."""
 
-    def flush() -> None:
-        nonlocal unsent
-        message, unsent = unsent, b""
-        outbox.write(message)
+    def __init__(self, start: WorkerStart, source: CommandSource, link: HostLink, streams: Streams) -> None:
+        self._start, self._source, self._link, self._streams = start, source, link, streams
+        self._runner = StepRunner(start, link, streams)
+        self._kind = _FIRST
+        self._libraries = Libraries(start.project, streams.written)
+        self._successors: dict[str, Successor] = {}  # by kind; at most one that runs steps of a job
+        # The last message of a step goes out with the first of the next, if that is there.
+        self._unsent = b""
 
-    while not spent and (received := source.take(flush)) is not None:
-        match received.command:
-            case ExecStep() as command:
-                # Before `StepBegan` goes out, or a signal that follows at once would be missed.
-                link.cancellation.begin()
-                outbox.began(command, unsent)
-                finished = runner.execute(command, received.secrets, received.known)
-                unsent, spent = _encoded(finished), finished.spent
-            case Prepare(command=command_line):
-                outbox.write(encode(_prepare(command_line, start)) + b"\n")
-            case Ping():
-                outbox.write(encode(Pong(__version__, platform.python_version())) + b"\n")
-            case Cleanup():
-                break
-    outbox.write(unsent)
-    runner.clean_up()
-    return spent
+    def work(self) -> tuple[bytes, list[int]] | None:
+        """Execute commands until there are no more (None), or one is not for this kind of process: what to pass on."""
+        outbox = self._link.outbox
+        while (received := self._source.take(self._flush)) is not None:
+            match received.command:
+                case ExecStep() as command:
+                    step = self._runner.open(command, received.secrets)
+                    kind = self._kind_for(step)
+                    if kind == self._kind:
+                        if kind == _LIBRARIES and (not_ahead := self._libraries.import_ahead(self._named(step))):
+                            self._streams.discard()
+                            return self._leave(received, not_ahead)
+                        self._execute(step, received)
+                    elif self._kind != _FIRST:
+                        return self._leave(received)
+                    elif not self._let(kind, received):
+                        break
+                case _ if self._kind != _FIRST:
+                    return self._leave(received)
+                case Prepare(command=command_line):
+                    outbox.write(encode(_prepare(command_line, self._start)) + b"\n")
+                case Ping():
+                    outbox.write(encode(Pong(__version__, platform.python_version())) + b"\n")
+                case Cleanup():
+                    break
+        self._flush()
+        return None
+
+    def clean_up(self) -> None:
+        self._runner.clean_up()
+
+    def take_control(self) -> None:
+        """This process runs steps itself, so a thread reads the control channel."""
+        self._source.leave_control()
+        self._link.control.read_in_thread(self._link.acknowledgements.put)
+
+    # --- steps ---------------------------------------------------------------------------------------------------
+
+    def _execute(self, step: OpenedStep, received: ReceivedCommand) -> None:
+        # Before `StepBegan` goes out, or a signal that follows at once would be missed.
+        self._link.cancellation.begin()
+        unsent, self._unsent = self._unsent, b""
+        self._link.outbox.began(step.command, unsent)
+        ended = self._runner.execute(step, received.known)
+        if isinstance(ended, StepLost) and self._link.outbox.cut_off:
+            die_like(-signal.SIGKILL)  # nothing can be said after half a message
+        self._unsent = _encoded(ended)
+
+    def _kind_for(self, step: OpenedStep) -> str:
+        """In which kind of process the step is executed, or forked."""
+        if self._start.single or step.is_a_program or step.has_own_environment:
+            return _FIRST
+        if step.command.shared:
+            return step.command.step_id.partition("[")[0]
+        return _LIBRARIES if self._named(step) else _FIRST
+
+    def _named(self, step: OpenedStep) -> list[Import]:
+        return self._libraries.to_import(self._runner.libraries(step))
+
+    def _flush(self) -> None:
+        message, self._unsent = self._unsent, b""
+        self._link.outbox.write(message)
+
+    # --- the processes that take commands ------------------------------------------------------------------------
+
+    def _leave(self, received: ReceivedCommand, not_ahead: str = "") -> tuple[bytes, list[int]]:
+        self._flush()
+        return self._source.pass_on(received, not_ahead)
+
+    def _let(self, kind: str, received: ReceivedCommand) -> bool:
+        """Let another process take commands, beginning with this one, until one is not for it. Returns False if there
+        are no more."""
+        self._flush()
+        successor = self._successors.get(kind)
+        if successor is None:
+            successor = self._successors[kind] = Successor.fork(
+                self._link.control, lambda channel: self._serve(kind, channel)
+            )
+            self._runner.spared.add(successor.pid)
+        back = successor.take_over(*self._source.pass_on(received))
+        if kind != _LIBRARIES:  # one process for consecutive steps of a job
+            self._end(kind)
+        self._streams.reopen()
+        if back is None:
+            return False
+        batch = self._source.adopt(*back)
+        if batch.not_ahead:
+            self._libraries.not_ahead.add(batch.not_ahead)
+            self._end(_LIBRARIES)  # it has imported the library already
+        return True
+
+    def _end(self, kind: str) -> None:
+        self._runner.spared.discard(self._successors.pop(kind).pid)
+        end_descendants(self._runner.spared)
+
+    def _serve(self, kind: str, channel: Successor) -> NoReturn:
+        """In the process that takes commands instead of the first one."""
+        status = 1
+        try:
+            become_worker()
+            self._link.after_fork()
+            self._kind, self._successors = kind, {}
+            self._runner.in_fork(shares=kind != _LIBRARIES)
+            while (given := channel.receive()) is not None:
+                self._streams.reopen()
+                self._source.adopt(*given)
+                if kind != _LIBRARIES:
+                    seed()
+                    self.take_control()
+                channel.give_back(self.work())
+            status = 0
+        finally:
+            os._exit(status)
 
 
-def _encoded(finished: StepFinished) -> bytes:
+def _encoded(finished: StepFinished | StepLost) -> bytes:
     try:
         return encode(finished) + b"\n"
     except Exception as problem:  # a value that no check caught: the step fails, and the worker continues
@@ -274,7 +252,6 @@ def _encoded(finished: StepFinished) -> bytes:
             f"the result of the step cannot be encoded: {failure.error}",
             failure.error_type,
             n=finished.n,
-            spent=finished.spent,
         )
         return encode(failed) + b"\n"
 
@@ -282,7 +259,7 @@ def _encoded(finished: StepFinished) -> bytes:
 def _prepare(command: str, start: WorkerStart) -> Prepared:
     """Run the `prepare` command of `whyrun.toml` in the project folder. Its output goes to a file, because it may be
     long; an error message shows the end of it."""
-    import tempfile  # it imports `random`, which the worker would then seed anew for every step
+    import tempfile
 
     with tempfile.TemporaryFile(dir=Scratch(Path(start.scratch)).tmp) as printed:
         try:
@@ -297,7 +274,7 @@ def _prepare(command: str, start: WorkerStart) -> Prepared:
         except OSError as problem:
             return Prepared(f"bash cannot be started: {problem.strerror}")
         finally:
-            if has_children():
+            if has_strays():
                 end_descendants()
         if done.returncode == 0:
             return Prepared()

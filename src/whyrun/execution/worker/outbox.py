@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from whyrun.artifacts.durable import write_all
-from whyrun.execution.protocol.framing import Acknowledged, decode_acknowledged, encode, timestamp
+from whyrun.execution.protocol.framing import decode_acknowledged, encode, timestamp
 from whyrun.execution.protocol.messages import ExecStep, Message, StepBegan
 from whyrun.execution.worker.failure import utf8
 from whyrun.json_values import limit_problem, plain_json
@@ -146,12 +146,23 @@ class Outbox:
         self._writing = False
         self._queued: deque[Callable[[int], Message]] = deque()  # messages of such a handler
         self._sender: object = None  # the context of the running step, which alone may send; None between steps
-        self.numbered = 0
+        # Shared with the process of the step, which may die at any moment: the number of its last message, and whether
+        # it is writing one.
+        self._shared = memoryview(mmap.mmap(-1, mmap.PAGESIZE)).cast("Q")
         self._process = os.getpid()
+
+    @property
+    def numbered(self) -> int:
+        return self._shared[0]
+
+    @property
+    def cut_off(self) -> bool:
+        """Whether a process died while it wrote a message: half a line may be in the pipe."""
+        return self._shared[1] != 0
 
     def began(self, command: ExecStep, before: bytes) -> None:
         """`before`: the last message of the previous step. Both go out in one write."""
-        self.numbered = 0
+        self._shared[0] = 0
         began = encode(StepBegan(command.step_id, command.attempt, timestamp(), 0))
         if self._said is not None:
             os.ftruncate(self._said, 0)
@@ -189,14 +200,11 @@ class Outbox:
             self._write(encode(make(UNNUMBERED)) + b"\n")
             return
         line = encode(make(self.numbered + 1)) + b"\n"
-        self.numbered += 1
+        self._shared[0] += 1
         self._write(line)
 
     def after_fork(self) -> None:
-        """In a fresh process: replace the lock, which a thread of the parent may have held."""
-        self._lock = threading.RLock()
-        self._writing = False
-        self._queued.clear()
+        """In a process that the worker forked: messages have numbers here, too."""
         self._process = os.getpid()
 
     def write(self, line: bytes) -> None:
@@ -204,25 +212,24 @@ class Outbox:
             self._write(line)
 
     def _write(self, data: bytes) -> None:
+        self._shared[1] = 1
         if self._said is not None:
             write_all(self._said, data)
         write_all(self._descriptor, data)
+        self._shared[1] = 0
 
 
 class Acknowledgements:
-    """Lets a step wait until its remembered request is in the log. The acknowledgement comes from the worker's control
-    thread or, in a fresh process, through a pipe from the worker.
+    """Lets a step wait until its remembered request is in the log. There is one queue for each remembered key, so that
+    several threads of a step may wait at once.
 
-    There is one queue for each remembered key, so that several threads of a step may wait at once.
+    A thread of the step's process reads the acknowledgements, from the worker or, if the worker runs the step itself,
+    from the host.
     """
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, str], queue.SimpleQueue[bool]] = {}
-        self._relay: int | None = None
-        self._relay_lock = threading.Lock()
         self._source: int | None = None
-
-    # --- the waiting side ---
 
     def begin(self) -> None:
         """A step begins: release all threads that still wait for an earlier one."""
@@ -237,38 +244,19 @@ class Acknowledgements:
             threading.Thread(target=self._read, args=(source,), daemon=True).start()
         return self._waiting.setdefault((step_id, key), queue.SimpleQueue())
 
+    def read_from(self, relay: int) -> None:
+        """In the process of a step: from here on acknowledgements come from the worker, through this pipe."""
+        self._source = relay
+
     def _read(self, source: int) -> None:
         rest = b""
         while data := os.read(source, 1 << 16):
             *lines, rest = (rest + data).split(b"\n")
             for line in lines:
-                self._acknowledge(decode_acknowledged(line))
-
-    # --- the acknowledging side ---
+                self.put(line)
 
     def put(self, line: bytes) -> None:
-        """Called by the control thread."""
-        with self._relay_lock:
-            if self._relay is None:
-                self._acknowledge(decode_acknowledged(line))
-                return
-            with suppress(BrokenPipeError):  # the step's process has just died
-                write_all(self._relay, line + b"\n")
-
-    def _acknowledge(self, line: Acknowledged) -> None:
-        queue_ = self._waiting.get((line.step_id, line.key))
+        acknowledged = decode_acknowledged(line)
+        queue_ = self._waiting.get((acknowledged.step_id, acknowledged.key))
         if queue_ is not None:  # else the step was cancelled while it waited
             queue_.put(True)
-
-    # --- a step in a fresh process ---
-
-    def relay_to(self, descriptor: int | None) -> None:
-        with self._relay_lock:
-            self._relay = descriptor
-
-    def read_from(self, descriptor: int) -> None:
-        """In the fresh process: read acknowledgements from the worker's pipe, and forget the worker's own state."""
-        self._waiting = {}
-        self._relay_lock = threading.Lock()
-        self._relay = None
-        self._source = descriptor

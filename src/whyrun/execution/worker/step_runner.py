@@ -4,41 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import os
-import signal
 import time
-import warnings
 from contextvars import copy_context
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from whyrun import disk
-from whyrun.actions.builtin import SAVES_SCRIPT
+from whyrun.actions.builtin import BUILTIN, SAVES_SCRIPT
 from whyrun.actions.builtin.shell import as_text
-from whyrun.actions.code.source_loader import Version, take_recorded_reads
-from whyrun.actions.registry.load import LoadedAction, forget_project_code, load_action
+from whyrun.actions.code.source_loader import Version, compile_ahead, take_compiled, take_recorded_reads
+from whyrun.actions.registry.load import LoadedAction, libraries_of, load_action, look_up
 from whyrun.artifacts.compare.result import Comparison
-from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
 from whyrun.execution.files.scratch import step_folder
-from whyrun.execution.protocol.framing import WorkerStart, encode, timestamp
-from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepCfg, StepFinished
+from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp
+from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepCfg, StepFinished, StepLost
 from whyrun.execution.worker.collect import collect_outputs
 from whyrun.execution.worker.context import HostLink, StepContext, StepLogger
 from whyrun.execution.worker.failure import Failure, StepError, failure_of
-from whyrun.execution.worker.isolation import (
-    Baseline,
-    ImportedCode,
-    PeakMemory,
-    Resources,
-    become_worker,
-    descendants,
-    end_descendants,
-    has_children,
-)
 from whyrun.execution.worker.materialize import (
     CHANGED_DURING_RUN,
     STORED_BYTES,
@@ -50,28 +38,54 @@ from whyrun.execution.worker.materialize import (
     parameters_of,
     with_secrets,
 )
+from whyrun.execution.worker.processes import PeakMemory, Resources, end_descendants, has_strays
+from whyrun.execution.worker.step_process import StepDied, run_in_own_process
 from whyrun.execution.worker.streams import Streams
+
+if TYPE_CHECKING:
+    from whyrun.actions.code.import_facts import Import
+    from whyrun.actions.description import ActionInfo
 
 _decode_cfg = msgspec.json.Decoder(StepCfg).decode
 _SMALL = 1 << 16  # bytes
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """The result of a step. A fresh process sends it to its worker as JSON."""
+    """The result of a step. The process of a step sends it to its worker as JSON."""
 
     outputs: list[OutputResult]
     failure: Failure | None
     metrics: dict[str, float]
-    numbered: int
     comparisons: dict[str, Comparison] = {}
     loaded: dict[str, Version | None] = {}
+    compiled: list[str] = []
 
 
 _decode_done = msgspec.json.Decoder(_Done).decode
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedStep:
+    """A command with its cfg. `problem`: why it has none; the step fails with it."""
+
+    command: ExecStep
+    secrets: dict[str, str]
+    cfg: StepCfg | None
+    problem: BaseException | None = None
+
+    @property
+    def has_own_environment(self) -> bool:
+        """No other step may run in a process that has had this environment, or these secrets."""
+        return self.cfg is None or bool(self.cfg.env or self.cfg.secrets or self.secrets)
+
+    @property
+    def is_a_program(self) -> bool:
+        """The step is a program of its own, in which nothing of another step can be left."""
+        return self.cfg is not None and self.cfg.action == "shell"
+
+
 class StepRunner:
-    """Executes steps one after the other. Each finds the worker as the first one did."""
+    """Executes steps one after the other, each in a process of its own."""
 
     def __init__(self, start: WorkerStart, link: HostLink, streams: Streams) -> None:
         self._run_dir = Path(start.run_dir)
@@ -86,8 +100,12 @@ class StepRunner:
         self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, skews=skews)
         self._materializer = Materializer(self._sources, self._scratch, self._guard)
         self._actions: dict[str, LoadedAction] = {}
-        self._imported = ImportedCode(self._project)
-        self._spared: frozenset[int] = frozenset()  # processes of module-level pools, which stay for the next step
+        self._found: dict[str, ActionInfo | None] = {}
+        self._libraries: dict[tuple[str, ...], tuple[Import, ...]] = {}
+        self._compiled: list[str] = []  # project files that the processes of steps had to compile
+        self._runs_steps = start.single  # in this process
+        self._shares = False  # it runs several, which may leave something for each other
+        self.spared: set[int] = set()  # processes of this worker that take commands, too
         # For error messages. The longest first: scratch and run folder usually lie inside the project. The evidence
         # also calls it `scratch/`, so a path in a message leads to the file.
         self._shown = [
@@ -96,39 +114,63 @@ class StepRunner:
             (f"{start.project.rstrip('/')}/", ""),
             (f"{start.inputs.rstrip('/')}/", ""),
         ]
-        self._baseline = Baseline(str(self._scratch.work))
         self._peak = PeakMemory()
         self._mark = self._scratch.marker()
 
-    def execute(self, command: ExecStep, secrets: dict[str, str], known: dict[str, Signature]) -> StepFinished:
+    def in_fork(self, shares: bool) -> None:
+        """In a process that takes commands instead of the worker's first one. `shares`: it runs the steps of a job."""
+        self._runs_steps = self._shares = shares
+        self._peak = PeakMemory()
+        self.spared = set()
+
+    def open(self, command: ExecStep, secrets: dict[str, str]) -> OpenedStep:
+        try:
+            return OpenedStep(command, secrets, self._read_cfg(command))
+        except BaseException as problem:  # it fails the step, never the worker
+            return OpenedStep(command, secrets, None, problem)
+
+    def libraries(self, step: OpenedStep) -> tuple[Import, ...]:
+        """The installed libraries that the step's code names."""
+        assert step.cfg is not None
+        uses, with_ = step.cfg.action, step.cfg.with_
+        code = (str(with_.get("call", "")), str(with_.get("script", ""))) if uses == "python" else ()
+        if (uses, *code) not in self._libraries:
+            self._libraries[(uses, *code)] = libraries_of(uses, with_, self._project, self._look_up(uses))
+        return self._libraries[(uses, *code)]
+
+    def execute(self, step: OpenedStep, known: dict[str, Signature]) -> StepFinished | StepLost:
         began = time.perf_counter()
+        command = step.command
         self._guard.begin()
         self._guard.trust(known)
         self._mark(command.step_id, command.attempt)
-        redactor = Redactor(secrets) if secrets else NOTHING_SECRET
-        action, fresh = "", False
+        redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
+        died: StepDied | None = None
         try:
             # Again, though it was emptied after the last step: what that left running may have written since then.
             self._scratch.empty()
             os.chdir(self._scratch.work)
             self._link.acknowledgements.begin()
-            check_secrets(secrets)
-            cfg = self._read_cfg(command)
-            action, fresh = cfg.action, bool(cfg.env or cfg.secrets or secrets)
-            if not fresh:
-                self._imported.enter(cfg.action, cfg.with_)
-            done = (self._in_fresh_process if fresh else self._perform)(command, cfg, secrets, redactor)
+            check_secrets(step.secrets)
+            if step.cfg is None:
+                assert step.problem is not None
+                raise step.problem
+            done = self._performed(step, step.cfg, redactor)
+        except StepDied as problem:
+            died, done = problem, _Done([], None, {})
         except BaseException as problem:  # whatever a step raises fails the step, never the worker
-            done = _Done([], failure_of(problem), {}, self._link.outbox.numbered)
+            done = _Done([], failure_of(problem), {})
         self._link.cancellation.end()
         duration = time.perf_counter() - began
-        failure = self._tidy(command, action, fresh, done.failure, redactor)
+        number = self._link.outbox.numbered + 1
+        if died is not None:
+            return self._lost(step, died, duration, number, redactor)
+        failure = self._tidy(step, done.failure, redactor)
         metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
-        number, spent = done.numbered + 1, self._baseline.is_lost()
         if failure is None:
             return StepFinished(
                 command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number,
-                comparisons=done.comparisons, loaded=self._loaded() | done.loaded, spent=spent,
+                comparisons=done.comparisons, loaded=done.loaded,
             )  # fmt: skip
         failure = self._presentable(failure, redactor)
         return StepFinished(
@@ -142,8 +184,16 @@ class StepRunner:
             failure.error_type,
             failure.traceback,
             number,
-            spent=spent,
         )
+
+    def _lost(self, step: OpenedStep, died: StepDied, duration: float, number: int, redactor: Redactor) -> StepLost:
+        """The last message of a step whose process has died. Keeps its logs and scratch files as evidence."""
+        reason, stderr = describe_exit(died.status), self._scratch.tail("stderr", redactor)
+        problem = self._tidy(step, None, redactor, failed=True)
+        if problem is not None:  # a full disk must not hide the loss itself
+            reason += f" (and its files could not be kept: {problem.error})"
+        command = step.command
+        return StepLost(command.step_id, command.attempt, timestamp(), redactor.text(reason), stderr, duration, number)
 
     def clean_up(self) -> None:
         self._scratch.empty()
@@ -162,22 +212,41 @@ class StepRunner:
             raise StepError("CfgMismatch", f"`{command.cfg_path}` is the cfg of `{cfg.step_id}`")
         return cfg
 
-    def _perform(
-        self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool = False
-    ) -> _Done:
-        self._peak.reset()
+    # --- the step itself ------------------------------------------------------------------------------------------
+
+    def _performed(self, step: OpenedStep, cfg: StepCfg, redactor: Redactor) -> _Done:
+        check_bindings(cfg, step.command)
+        parameters = parameters_of(cfg, self._materializer.inputs(cfg))
+        if self._runs_steps or (step.is_a_program and not step.has_own_environment):
+            self._peak.reset()
+            return self._perform(step, cfg, parameters, redactor)
+        if cfg.action in BUILTIN:
+            self._action(cfg.action)  # our own code, so that not each process imports it
+        compile_ahead(self._compiled)
+        self._compiled = []
+        result = run_in_own_process(self._link, lambda: self._flushed(self._perform(step, cfg, parameters, redactor)))
+        done = _decode_done(result)
+        self._compiled = done.compiled
+        return done
+
+    def _flushed(self, done: _Done) -> bytes:
+        self._streams.flush()
+        return encode(done)
+
+    def _perform(self, step: OpenedStep, cfg: StepCfg, parameters: dict[str, Any], redactor: Redactor) -> _Done:
         before = Resources.now()
         outputs: list[OutputResult] = []
         comparisons: dict[str, Comparison] = {}
         failure: Failure | None = None
+        context = StepContext(step.command, cfg.outputs, parameters, self._project, self._scratch, self._link, redactor)
         try:
-            outputs = self._outputs_of(command, cfg, secrets, redactor, fresh)
-            if command.compare:
-                comparisons = self._compare(command, cfg, outputs, redactor)
+            outputs = self._outputs_of(step, cfg, parameters, context, redactor)
+            if step.command.compare:
+                comparisons = self._compare(step.command, cfg, outputs, redactor)
         except BaseException as problem:  # see `execute`
             failure = self._with_changed_blobs(failure_of(problem))
-        loaded = self._loaded() if fresh else {}
-        return _Done(outputs, failure, Resources.now().since(before), self._link.outbox.numbered, comparisons, loaded)
+        metrics = Resources.now().since(before, context.peak_of_program)
+        return _Done(outputs, failure, metrics, comparisons, self._loaded(), take_compiled())
 
     def _with_changed_blobs(self, failure: Failure) -> Failure:
         """Adds that the step's stored inputs changed. Such a step often fails for another reason, for instance because
@@ -203,24 +272,12 @@ class StepRunner:
         return comparer.compare(command.compare, cfg.outputs, outputs)
 
     def _outputs_of(
-        self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor, fresh: bool
+        self, step: OpenedStep, cfg: StepCfg, parameters: dict[str, Any], context: StepContext, redactor: Redactor
     ) -> list[OutputResult]:
-        check_bindings(cfg, command)
-        inputs = self._materializer.inputs(cfg)
-        parameters = parameters_of(cfg, inputs)
-        if secrets or cfg.secrets:
-            parameters = with_secrets(parameters, secrets)
+        if step.secrets or cfg.secrets:
+            parameters.update(with_secrets(parameters, step.secrets))
         for name, value in cfg.env.items():
-            os.environ[name] = as_text(with_secrets(value, secrets))
-        context = StepContext(
-            command,
-            cfg.outputs,
-            parameters,
-            self._project,
-            self._scratch,
-            self._link,
-            redactor,
-        )
+            os.environ[name] = as_text(with_secrets(value, step.secrets))
         process = os.getpid()
         try:
             self._link.cancellation.arm()
@@ -235,9 +292,7 @@ class StepRunner:
             if os.getpid() != process:
                 os._exit(0)  # a fork that returned from the action: only the original process may continue
             context.close()
-        if fresh or cfg.action == "shell":
-            # Before outputs are collected, so that no process writes into stored files.
-            self._end_strays(True)
+        self._end_strays()  # before outputs are collected, so that no process writes into stored files
         os.chdir(self._scratch.work)
         self._guard.check_unchanged()
         return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor, cfg.action)
@@ -245,106 +300,58 @@ class StepRunner:
     def _action(self, uses: str) -> LoadedAction:
         action = self._actions.get(uses)
         if action is None:
-            action = self._actions[uses] = load_action(uses, self._project)
+            action = self._actions[uses] = load_action(uses, self._project, self._look_up(uses))
         return action
 
-    # --- a fresh process -----------------------------------------------------------------------------------
-
-    def _in_fresh_process(self, command: ExecStep, cfg: StepCfg, secrets: dict[str, str], redactor: Redactor) -> _Done:
-        """Run a step with `env` or secrets in a fork, so that no setting and no secret stays in the worker's memory.
-        Nothing of the project is imported in the fork, because a module may read the environment on import."""
-        # Not a pipe: a process that the step leaves running would hold it open, and the worker would wait for it.
-        result = disk.memory_file("whyrun-result")
-        relay, relay_end = os.pipe()
-        # Block signals: the child would lose an order to stop that arrives before it can handle it.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM, signal.SIGINT))
-        with warnings.catch_warnings():
-            # The worker's only other thread waits in a read and holds no lock.
-            warnings.simplefilter("ignore", DeprecationWarning)
-            child = os.fork()
-        if child == 0:
-            status = 1
-            try:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-                os.close(relay_end)
-                become_worker()
-                self._spared = frozenset()
-                self._peak = PeakMemory()
-                self._link.acknowledgements.read_from(relay)
-                self._link.outbox.after_fork()
-                self._link.cancellation.adopt_thread()
-                if self._imported:
-                    self._actions.clear()
-                    forget_project_code()
-                done = self._perform(command, cfg, secrets, redactor, fresh=True)
-                self._streams.flush()
-                write_all(result, encode(done))
-                status = 0
-            finally:
-                os._exit(status)
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        if self._link.cancellation.requested:
-            os.kill(child, signal.SIGTERM)  # the signal arrived before the child existed
-        self._link.acknowledgements.relay_to(relay_end)
-        _, status = os.waitpid(child, 0)
-        self._link.acknowledgements.relay_to(None)
-        os.close(relay)
-        os.close(relay_end)
-        with os.fdopen(result, "rb") as file:
-            file.seek(0)
-            data = file.read()
-        if status != 0 or not data:
-            _die_like(status)
-        return _decode_done(data)
+    def _look_up(self, uses: str) -> ActionInfo | None:
+        if uses not in self._found:
+            self._found[uses] = look_up(uses, self._project)
+        return self._found[uses]
 
     # --- after the step -----------------------------------------------------------------------------------------
 
     def _tidy(
-        self, command: ExecStep, action: str, fresh: bool, failure: Failure | None, redactor: Redactor
+        self, step: OpenedStep, failure: Failure | None, redactor: Redactor, failed: bool = False
     ) -> Failure | None:
-        """Restore the worker, end processes that the step left, keep its evidence, empty the scratch folder.
+        """End processes that the step left, keep its evidence, empty the scratch folder.
 
         A problem here is reported beside the step's own error, never instead of it.
         """
-        failed = failure is not None
-        tidying = ["restoring the worker", "ending its processes", "keeping its output"]
-        if action in SAVES_SCRIPT:
+        failed = failed or failure is not None
+        tidying = ["ending its processes", "keeping its output"]
+        if step.cfg is not None and step.cfg.action in SAVES_SCRIPT:
             tidying.append("keeping its script")
         if failed:
             tidying.append("keeping its files")
         tidying.append("emptying the scratch folder")
         for doing in tidying:
             try:
-                self._tidy_one(doing, command, failed or fresh or action == "shell", redactor)
+                self._tidy_one(doing, step, redactor)
             except Exception as second:  # reported beside the step's own error, never instead of it
                 failure = failure_of(second) if failure is None else failure.also(doing, second)
         return failure
 
-    def _tidy_one(self, doing: str, command: ExecStep, end_strays: bool, redactor: Redactor) -> None:
+    def _tidy_one(self, doing: str, step: OpenedStep, redactor: Redactor) -> None:
+        folder = step_folder(self._run_dir, step.command.step_id)
         match doing:
-            case "restoring the worker":
-                self._baseline.restore()
-                if self._baseline.path_changed:
-                    self._imported.path_changed()
             case "ending its processes":
-                self._end_strays(end_strays)
+                os.chdir(self._scratch.work)
+                self._end_strays()
             case "keeping its output":
                 if self._streams.written():
-                    self._streams.keep(step_folder(self._run_dir, command.step_id), redactor)
+                    self._streams.keep(folder, redactor)
                 self._streams.attach()
             case "keeping its script":
-                self._scratch.keep_script(step_folder(self._run_dir, command.step_id), redactor)
+                self._scratch.keep_script(folder, redactor)
             case "keeping its files":
-                self._scratch.keep_partial(step_folder(self._run_dir, command.step_id), redactor)
+                self._scratch.keep_partial(folder, redactor)
             case "emptying the scratch folder":
                 self._scratch.empty()
 
-    def _end_strays(self, all_new: bool) -> None:
-        if not has_children():
-            return
-        if all_new:
-            end_descendants(self._spared)
-        self._spared = frozenset(descendants(os.getpid()))
+    def _end_strays(self) -> None:
+        """Steps that share a process also share what they start, such as a pool of processes."""
+        if not self._shares and has_strays(self.spared):
+            end_descendants(self.spared)
 
     def _presentable(self, failure: Failure, redactor: Redactor) -> Failure:
         error, trace = failure.error, failure.traceback
@@ -364,12 +371,3 @@ def _read_whole(path: str) -> bytes:
         return data
     finally:
         os.close(descriptor)
-
-
-def _die_like(status: int) -> None:
-    """End this worker as the step's fresh process ended, so that the host sees a lost step."""
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
-        os.kill(os.getpid(), number)
-    os._exit(os.WEXITSTATUS(status) or 1)

@@ -11,7 +11,7 @@ from typing import TextIO
 
 from whyrun.connections.redact import Redactor
 from whyrun.execution.files.scratch import Scratch
-from whyrun.execution.worker.isolation import flush_c_streams
+from whyrun.execution.worker.processes import flush_c_streams
 
 _NAMES = ("stdout", "stderr")
 
@@ -34,6 +34,19 @@ class Streams:
                 self._python[position] = _text_stream(position + 1)
         sys.stdout = sys.__stdout__ = self._python[0]  # type: ignore[misc, assignment]
         sys.stderr = sys.__stderr__ = self._python[1]  # type: ignore[misc, assignment]
+
+    def reopen(self) -> None:
+        """Open the files anew: another process of this worker may have moved them to the evidence."""
+        for position, name in enumerate(_NAMES):
+            os.close(self._files[position])
+            self._files[position] = self._open(name)
+        self.attach()
+
+    def discard(self) -> None:
+        """Drop what was printed."""
+        self.flush()
+        for file in self._files:
+            os.ftruncate(file, 0)
 
     def flush(self) -> None:
         own = sys.stdout is self._python[0] and sys.stderr is self._python[1]

@@ -34,6 +34,7 @@ from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
 from whyrun.workflow.scope import AnyKey, Names
 
 MAX_RETRIES = 1000
+ISOLATIONS = ("process", "shared")
 LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
 LEAST_DISK = 10**6  # bytes; the worker's own files are smaller
 _MOST = 10**15  # bytes
@@ -150,6 +151,14 @@ class JobReader(JobExpressions):
             else:
                 self.wrong(value, f"{what} is not a number from {LEAST_PROCESSES}", hint)
         return SandboxDecl(**settings)
+
+    def isolation(self, job: JobDraft, node: Node) -> str:
+        value = plain_value(node)
+        if value in ISOLATIONS:
+            return str(value)
+        message = f"`isolation` of {job.what} is neither {' nor '.join(f'`{one}`' for one in ISOLATIONS)}"
+        self.wrong(node, message, "write `isolation: shared`, or leave it out")
+        return "process"
 
     def deterministic(self, job: JobDraft, node: Node) -> bool | None:
         return self.boolean(node, f"`deterministic` of {job.what}")
@@ -402,6 +411,14 @@ JOB_KEYS = (
         meaning="`required`, or settings for any sandbox that the job gets: `{network: true, memory: 2GB}`.",
         details="See [the sandbox](backends.md#the-sandbox). Memory is from 64MB to 1,000TB, `disk` at least 1MB, "
         "`processes` at least 8.",
+    ),
+    JobKey(
+        name="isolation",
+        field="isolation",
+        read=JobReader.isolation,
+        schema={"enum": list(ISOLATIONS)},
+        meaning="`process`, each step has a process of its own; or `shared`, consecutive steps of the job have one.",
+        details="See [a process for each step](actions.md#a-process-for-each-step).",
     ),
     JobKey(
         name="deterministic",

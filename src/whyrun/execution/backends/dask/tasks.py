@@ -19,8 +19,8 @@ from whyrun.execution.backends.remote.remote_worker import RemoteJob
 from whyrun.execution.files.scratch import Scratch, step_folder
 from whyrun.execution.protocol.framing import decode_message, timestamp
 from whyrun.execution.protocol.messages import ExecStep, Message, Pong, Prepared, StepBegan, StepFinished, StepLost
-from whyrun.execution.worker.isolation import end_workers
 from whyrun.execution.worker.outbox import UNNUMBERED
+from whyrun.execution.worker.processes import end_workers
 
 # Seconds without new work after somebody else ended a step, unless its worker's end is reported earlier.
 CAUTION = 3.0

@@ -22,7 +22,7 @@ from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
-from whyrun.execution.backends.base import PrepareFailed, Session, describe_exit, step_environment, worker_command
+from whyrun.execution.backends.base import PrepareFailed, Session, step_environment, worker_command
 from whyrun.execution.files.scratch import Scratch, step_folder
 from whyrun.execution.protocol.framing import (
     INLINE_LIMIT,
@@ -32,6 +32,7 @@ from whyrun.execution.protocol.framing import (
     WorkerStart,
     decode_message,
     decode_messages,
+    describe_exit,
     encode,
     secret_bytes,
     timestamp,
@@ -47,7 +48,7 @@ from whyrun.execution.protocol.messages import (
     StepLost,
     WorkerMessage,
 )
-from whyrun.execution.worker.isolation import descendants, end_group, processes_with
+from whyrun.execution.worker.processes import descendants, end_group, processes_with
 from whyrun.log.decoding import decoded
 from whyrun.log.events import UNREADABLE
 
@@ -107,6 +108,7 @@ class LocalWorker:
         self._process = _start_worker(start, self._scratch)
         os.close(control)
         os.close(messages)
+        self._commands_end.close()
         self.pid = self._process.pid
         self.pidfd = os.pidfd_open(self.pid)
 
@@ -265,13 +267,13 @@ class LocalWorker:
                 self._began = self.last_turn = time.monotonic()
                 return True
         elif self.current is not None and self.current.command.step_id == message.step_id:
-            if isinstance(message, StepFinished):
+            if isinstance(message, StepFinished | StepLost):
                 self.jobs.popleft()
                 self._numbers.popleft()
                 self._ended.add(self.current.command.step_id)
                 self.current = None
                 self.last_turn = time.monotonic()
-            return not isinstance(message, StepLost)
+            return True
         elif message.step_id in self._ended:
             return False  # from a process that an earlier step left running; ignored
         self._distrust(f"it sent a message of `{message.step_id}`, which it does not run")
@@ -306,7 +308,6 @@ class LocalWorker:
         for descriptor in (self.pidfd, self.messages_fd, self._control, self._tickets_end):
             os.close(descriptor)
         self._commands.close()
-        self._commands_end.close()
         return list(self.jobs)
 
     def lost(self, job: Job) -> StepLost:

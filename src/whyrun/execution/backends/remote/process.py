@@ -21,7 +21,6 @@ from whyrun.execution.backends.base import (
     Source,
     StepNeeds,
     WorkerLost,
-    describe_exit,
     step_environment,
     worker_command,
 )
@@ -29,7 +28,8 @@ from whyrun.execution.backends.remote import site
 from whyrun.execution.files import safe_files
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.files.tree_removal import remove
-from whyrun.execution.worker.isolation import descendants, end_group, processes_with
+from whyrun.execution.protocol.framing import describe_exit
+from whyrun.execution.worker.processes import descendants, end_group, processes_with
 
 _CHUNK = 1 << 16
 _TAIL = 4096

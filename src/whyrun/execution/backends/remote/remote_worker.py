@@ -87,7 +87,7 @@ class _Execution:
     emit: Callable[[Message], None]
     began: float
     expected: int = 0  # the number of the next message
-    finished: StepFinished | None = None
+    ended: StepFinished | StepLost | None = None  # its last message
 
 
 class RemoteWorker:
@@ -242,7 +242,7 @@ class RemoteWorker:
                 self._prepare_another()
                 self._send(job, cfg)
                 self._listen(job, execution)
-                finished = execution.finished
+                finished = execution.ended
                 assert finished is not None
                 emit(StepReturns(step))
                 finished = self._fetch_results(finished, cfg, Path(folder))
@@ -263,7 +263,7 @@ class RemoteWorker:
                 emit(StepBegan(step, job.command.attempt, timestamp()))
             emit(lost_message)
             return
-        if finished.spent or not self._transport.reusable:
+        if not self._transport.reusable:
             self.close()
         emit(finished)
 
@@ -287,7 +287,7 @@ class RemoteWorker:
 
     def _listen(self, job: RemoteJob, execution: _Execution) -> None:
         """Pass on messages until the step has finished. Raises `WorkerLost`."""
-        while execution.finished is None:
+        while execution.ended is None:
             if self._stopped:
                 raise WorkerLost("the run was ended")
             try:
@@ -304,7 +304,7 @@ class RemoteWorker:
                     self._fill(job, execution)
                 case Ended(reason):
                     self._fill(job, execution)  # its last message may be in the file, though it did not arrive
-                    if execution.finished is None:
+                    if execution.ended is None:
                         raise WorkerLost(reason)
                 case _Signal(step_id, number, number_of_execution):
                     if step_id == job.command.step_id and number_of_execution == self._executions:
@@ -314,14 +314,14 @@ class RemoteWorker:
 
     def _take(self, line: bytes, job: RemoteJob, execution: _Execution) -> None:
         message = _decoded(line)
-        if isinstance(message, Pong | Prepared) or execution.finished is not None:
+        if isinstance(message, Pong | Prepared) or execution.ended is not None:
             return
         if message.step_id in self._ended:
             return  # from a process that an earlier step left running; ignored
-        if message.step_id != job.command.step_id or isinstance(message, StepLost):
+        if message.step_id != job.command.step_id:
             self._transport.signal(signal.SIGKILL)
             raise WorkerLost(f"the worker was ended: it sent a message of `{message.step_id}`, which it does not run")
-        if isinstance(message, StepBegan | StepFinished) and message.attempt != job.command.attempt:
+        if isinstance(message, StepBegan | StepFinished | StepLost) and message.attempt != job.command.attempt:
             return  # from an earlier attempt, by a worker that has been ended since
         if message.n == UNNUMBERED:
             execution.emit(message)
@@ -330,8 +330,8 @@ class RemoteWorker:
             self._fill(job, execution)
         if message.n == execution.expected:
             execution.expected += 1
-            if isinstance(message, StepFinished):
-                execution.finished = message
+            if isinstance(message, StepFinished | StepLost):
+                execution.ended = message
             else:
                 execution.emit(message)
 
@@ -350,8 +350,15 @@ class RemoteWorker:
                     raise WorkerLost(f"message {execution.expected} of `{message.step_id}` is lost")
                 self._take(line, job, execution)
 
-    def _fetch_results(self, finished: StepFinished, cfg: StepCfg | None, tmp: Path) -> StepFinished:
+    def _fetch_results(
+        self, finished: StepFinished | StepLost, cfg: StepCfg | None, tmp: Path
+    ) -> StepFinished | StepLost:
         """Fetch the outputs and the step's folder. A problem here never replaces the step's own error."""
+        if isinstance(finished, StepLost):
+            self._sent_blobs.clear()  # the step may have changed them
+            site.fetch_step_folder(self._transport, self._session, finished.step_id, tmp)
+            self._ended.add(finished.step_id)
+            return finished
         failure = None
         if finished.error_type is not None:
             failure = Failure(finished.error_type, finished.error, finished.traceback)

@@ -36,8 +36,9 @@ _LARGEST_MANIFEST = 1 << 28  # bytes of a folder's manifest, which is read into 
 decode_cfg = msgspec.json.Decoder(StepCfg).decode
 
 
-def worker_start(root: str, *, one_store: bool = False) -> WorkerStart:
-    """The settings of a worker whose site is at `root`. `one_store`: outputs of a step serve as inputs of the next."""
+def worker_start(root: str, *, one_store: bool = False, single: bool = False) -> WorkerStart:
+    """The settings of a worker whose site is at `root`. `one_store`: outputs of a step serve as inputs of the next.
+    `single`: it executes one step."""
     store = f"{root}/{STORE}"
     return WorkerStart(
         run_dir=f"{root}/{RUN}",
@@ -47,6 +48,7 @@ def worker_start(root: str, *, one_store: bool = False) -> WorkerStart:
         store=store,
         scratch=f"{root}/{SCRATCH}",
         commands=f"{root}/{COMMANDS}",
+        single=single,
         said=f"{root}/{SAID}",
     )
 

@@ -9,13 +9,13 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from whyrun.execution.backends.base import Ended, Received, describe_exit
+from whyrun.execution.backends.base import Ended, Received
 from whyrun.execution.backends.remote import site
 from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec
 from whyrun.execution.backends.sandbox.launcher import ForkServer, SandboxFailed, SandboxProcess, hand_over
 from whyrun.execution.files.safe_files import copy_content
 from whyrun.execution.files.scratch import Scratch
-from whyrun.execution.protocol.framing import encode
+from whyrun.execution.protocol.framing import describe_exit, encode
 
 STDERR = "worker.stderr"  # stderr of the worker process itself; the sandbox does not see the file
 _CHUNK = 1 << 16
@@ -34,7 +34,7 @@ class SandboxInstance:
         _make_site(root, user)
         worker_in, self._stdin = os.pipe()
         self._stdout, worker_out = os.pipe()
-        start = encode(site.worker_start(inside)).decode()
+        start = encode(site.worker_start(inside, single=True)).decode()
         try:
             with open(root / STDERR, "wb") as stderr:
                 self.process: SandboxProcess = fork_server.start(
