@@ -31,6 +31,7 @@ jobs:
   Task:
     for: [number]
     uses: python
+    isolation: shared
     with: {call: "work:job", number: "${{ number }}"}
     outputs: {Result: {type: string}}
 """

@@ -30,6 +30,7 @@ from lab import HERE, Bench, expect, say, show
 from measure import Cost, Series, alternate, timed
 
 ROOT = HERE.parent / ".bench"
+ISOLATED = 5_000  # trivial jobs with a process each
 
 
 # --- planning ----------------------------------------------------------------------------------------------------
@@ -164,6 +165,29 @@ def run_trivial(bench: Bench) -> None:
     bench.judge("run_trivial", "whyrun run / ProcessPoolExecutor, whole processes (best)", ratio, 5.0)
 
 
+def isolated(bench: Bench) -> None:
+    """The same jobs with a process each, beside ninja, which starts a process for each task, too. In turns."""
+    costs: dict[str, list[Cost]] = {"whyrun run, isolated": [], "ninja": []}
+    jobs = ISOLATED
+    for round_ in range(bench.repeats):
+        folder = bench.folder / f"isolated-{round_}-{time.time_ns()}"
+        trivial.project(folder, jobs, "process")
+        ours = timed(bench.drive("run", folder, "--jobs", "2"), folder, output=bench.log("whyrun-run-isolated"))
+        folder = bench.folder / f"ninja-isolated-{round_}-{time.time_ns()}"
+        workload.ninja_project(folder, jobs // workload.DEPTH)
+        theirs = timed([bench.tools.ninja, "--quiet", "-j2"], folder, output=bench.log("ninja-isolated"))
+        assert ours is not None
+        assert theirs is not None
+        costs["whyrun run, isolated"].append(ours)
+        costs["ninja"].append(theirs)
+    found = {name: Series(name, tuple(many)) for name, many in costs.items()}
+    for series in found.values():
+        show(series, jobs, f"{series.best / jobs * 1000:.3f} ms a job")
+        bench.add("isolated", jobs, series, ms_a_job=round(series.best / jobs * 1000, 4))
+    ratio = found["whyrun run, isolated"].best / found["ninja"].best
+    bench.judge("isolated", "whyrun run, a process a job / ninja (best)", ratio, 1.2)
+
+
 def logging(bench: Bench) -> None:
     """2,000 short tasks, as jobs and inside one action: every line told to a file, beside the same with none told."""
     for kind in ("jobs", "study"):
@@ -220,6 +244,7 @@ BENCHMARKS: dict[str, Callable[[Bench], None]] = {
     "plan_one_changed": plan_one_changed,
     "growth": growth,
     "run_trivial": run_trivial,
+    "isolated": isolated,
     "logging": logging,
     "fold": fold_events,
     "run_many": scale.run_many,

@@ -26,14 +26,15 @@ jobs:
   Square:
     for: [number]
     uses: python
+    isolation: %s
     with: {call: "work:job", number: "${{ number }}"}
     outputs: {Result: {type: integer}}
 """
 
 
-def project(folder: Path, jobs: int) -> None:
+def project(folder: Path, jobs: int, isolation: str = "shared") -> None:
     folder.mkdir(parents=True)
-    (folder / "workflow.yaml").write_text(WORKFLOW % jobs)
+    (folder / "workflow.yaml").write_text(WORKFLOW % (jobs, isolation))
     (folder / "work.py").write_text(WORK)
 
 

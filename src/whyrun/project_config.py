@@ -33,8 +33,8 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     resources: Mapping[str, float] | None = None
     on_finish: str | tuple[str, ...] | None = None
     prepare: str | None = None
-    import_late: tuple[str, ...] = ()
     store: str | None = None
+    import_late: tuple[str, ...] = ()
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -71,8 +71,8 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         {name: float(limit) for name, limit in data.get("resources", {}).items()},
         tuple(command) if isinstance(command, list) else command,
         data.get("prepare"),
-        tuple(data.get("import_late", ())),
         data.get("store"),
+        tuple(data.get("import_late", ())),
     )
 
 

@@ -30,6 +30,7 @@ def diagnostic_of(refused: pytest.ExceptionInfo[InvalidError]) -> tuple[str, str
         ('on_finish = "notify me"', ProjectConfig({}, "notify me")),
         ('on_finish = ["./notify.py", ""]', ProjectConfig({}, ("./notify.py", ""))),
         ('prepare = "pip install x"', ProjectConfig({}, None, "pip install x")),
+        ('import_late = ["torch"]', ProjectConfig({}, import_late=("torch",))),
         ('store = "s3://bucket/prefix"', ProjectConfig({}, None, None, "s3://bucket/prefix")),
         ('store = "/mnt/a@b?c"', ProjectConfig({}, None, None, "/mnt/a@b?c")),  # a folder may be called so
     ],
@@ -39,6 +40,9 @@ def test_each_setting_is_read_as_it_is_written(tmp_path: Path, text: str, config
     read = read_project_config(tmp_path)
     assert read == config
     assert all(type(limit) is float for limit in (read.resources or {}).values())
+
+
+PACKAGES = "`import_late` is a list of packages, by the names under which they are imported"
 
 
 @pytest.mark.parametrize(
@@ -62,6 +66,8 @@ def test_each_setting_is_read_as_it_is_written(tmp_path: Path, text: str, config
             'prepare = "python -m nltk.downloader punkt"',
         ),
         ("prepare = ''", "`prepare` is a command for bash: a string", 'prepare = "python -m nltk.downloader punkt"'),
+        ("import_late = 'torch'", PACKAGES, 'import_late = ["torch"]'),
+        ("import_late = ['a.b']", PACKAGES, 'import_late = ["torch"]'),
         ("store = 3", "`store` is a URL or a folder: a string", STORE),
         ("store = ' '", "`store` is a URL or a folder: a string", STORE),
         ('store = "a\\u0000b"', "`store` is a URL or a folder: a string", STORE),
