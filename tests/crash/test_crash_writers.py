@@ -45,9 +45,10 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     ),
     "backends/remote/remote_worker.py": ({"shutil.rmtree": 1, "tempfile.TemporaryDirectory": 1}, SCRATCH),
     "backends/sandbox/backend.py": (
-        {".unlink": 1, "shutil.rmtree": 1, "shutil.which": 2, "subprocess.run": 1}, f"{SCRATCH}; {PROGRAM}"
+        {".unlink": 1, "shutil.disk_usage": 1, "shutil.rmtree": 1, "shutil.which": 2, "subprocess.run": 1},
+        f"{SCRATCH}; {PROGRAM}",
     ),
-    "backends/sandbox/fork_server.py": ({"os.write": 4, "subprocess.Popen": 1}, f"{WORDS}; {PROGRAM}"),
+    "backends/sandbox/fork_server.py": ({"os.write": 5, "subprocess.Popen": 1}, f"{WORDS}; {PROGRAM}"),
     "backends/sandbox/instance.py": ({".mkdir": 1, ".write_bytes": 1, "open to write": 2}, SITE),
     "backends/sandbox/launcher.py": ({"subprocess.Popen": 1}, PROGRAM),
     "backends/sandbox/view.py": ({"subprocess.run": 1}, PROGRAM),
@@ -72,7 +73,7 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
         SCRATCH,
     ),
     "run/termination.py": ({"os.write": 1}, WORDS),
-    "worker/streams.py": ({"os.open to write": 1}, SCRATCH),
+    "worker/streams.py": ({"os.ftruncate": 1, "os.open to write": 1}, SCRATCH),
     "files/tree_removal.py": ({"os.rename": 1, "os.rmdir": 3, "os.unlink": 2}, f"{SCRATCH}"),
     "bundle/unpack.py": (
         {"os.makedirs": 2, "os.open to write": 1, "os.rename": 1, "os.symlink": 1, "shutil.copyfileobj": 1,
@@ -81,9 +82,10 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     ),
     "worker/output_comparison.py": ({".mkdir": 1}, SCRATCH),
     "worker/main.py": (
-        {"open to write": 1, "os.unlink": 1, "subprocess.run": 1, "tempfile.TemporaryFile": 1},
-        f"/dev/null, the user's `prepare` command with its output; {SCRATCH}",
+        {"open to write": 1, "subprocess.run": 1, "tempfile.TemporaryFile": 1},
+        "/dev/null, the user's `prepare` command with its output",
     ),
+    "worker/command_source.py": ({"os.unlink": 1}, SCRATCH),
 }  # fmt: skip
 
 
