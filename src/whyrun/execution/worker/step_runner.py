@@ -81,7 +81,7 @@ class OpenedStep:
     @property
     def is_a_program(self) -> bool:
         """The step is a program of its own, in which nothing of another step can be left."""
-        return self.cfg is not None and self.cfg.action == "shell"
+        return self.cfg is not None and self.cfg.action == "shell" and not self.cfg.merged
 
 
 class StepRunner:
@@ -216,15 +216,15 @@ class StepRunner:
 
     def _performed(self, step: OpenedStep, cfg: StepCfg, redactor: Redactor) -> _Done:
         check_bindings(cfg, step.command)
-        parameters = parameters_of(cfg, self._materializer.inputs(cfg))
+        inputs = self._materializer.inputs(cfg)
         if self._runs_steps or (step.is_a_program and not step.has_own_environment):
             self._peak.reset()
-            return self._perform(step, cfg, parameters, redactor)
+            return self._perform(step, cfg, inputs, redactor)
         if cfg.action in BUILTIN:
             self._action(cfg.action)  # our own code, so that not each process imports it
         compile_ahead(self._compiled)
         self._compiled = []
-        result = run_in_own_process(self._link, lambda: self._flushed(self._perform(step, cfg, parameters, redactor)))
+        result = run_in_own_process(self._link, lambda: self._flushed(self._perform(step, cfg, inputs, redactor)))
         done = _decode_done(result)
         self._compiled = done.compiled
         return done
@@ -233,14 +233,17 @@ class StepRunner:
         self._streams.flush()
         return encode(done)
 
-    def _perform(self, step: OpenedStep, cfg: StepCfg, parameters: dict[str, Any], redactor: Redactor) -> _Done:
+    def _perform(self, step: OpenedStep, cfg: StepCfg, inputs: dict[str, Any], redactor: Redactor) -> _Done:
         before = Resources.now()
+        parameters = parameters_of(cfg, inputs)
         outputs: list[OutputResult] = []
         comparisons: dict[str, Comparison] = {}
         failure: Failure | None = None
         context = StepContext(step.command, cfg.outputs, parameters, self._project, self._scratch, self._link, redactor)
         try:
-            outputs = self._outputs_of(step, cfg, parameters, context, redactor)
+            if step.secrets or cfg.secrets:
+                parameters.update(with_secrets(parameters, step.secrets))
+            outputs = self._outputs_of(step, cfg, inputs, parameters, context, redactor)
             if step.command.compare:
                 comparisons = self._compare(step.command, cfg, outputs, redactor)
         except BaseException as problem:  # see `execute`
@@ -272,10 +275,14 @@ class StepRunner:
         return comparer.compare(command.compare, cfg.outputs, outputs)
 
     def _outputs_of(
-        self, step: OpenedStep, cfg: StepCfg, parameters: dict[str, Any], context: StepContext, redactor: Redactor
+        self,
+        step: OpenedStep,
+        cfg: StepCfg,
+        inputs: dict[str, Any],
+        parameters: dict[str, Any],
+        context: StepContext,
+        redactor: Redactor,
     ) -> list[OutputResult]:
-        if step.secrets or cfg.secrets:
-            parameters.update(with_secrets(parameters, step.secrets))
         for name, value in cfg.env.items():
             os.environ[name] = as_text(with_secrets(value, step.secrets))
         process = os.getpid()
