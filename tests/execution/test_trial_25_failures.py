@@ -17,13 +17,16 @@ inputs:
   Fit: {type: file, default: scripts/fit.py}
   Scripts: {type: directory, default: scripts}
   Topic: {type: string, default: tea}
-loops: {s: {count: 2}}
+  Reads: {type: "file[]", default: "reads/*.txt"}
+loops: {s: {count: 2}, r: {each: inputs.Reads}}
 jobs:
+  Made: {uses: shell, with: {run: 'echo > $out_T'}, outputs: {T: {type: text, path: out/t.txt}}}
   Fit:
     JOB
 """
 FILES = {
     "data.csv": "a,b\n",
+    "reads/a.txt": "a\n",
     "scripts/fit.py": "import helper\n",
     "scripts/helper.py": "",
     "scripts/options.py": (
@@ -32,6 +35,7 @@ FILES = {
     ),
     "scripts/read.py": "open('data.csv')\n",
     "scripts/read.sh": "cat\n",
+    "scripts/results.py": "def one():\n    return 1\n\n\ndef both():\n    return {'Answer': 1}\n",
 }
 SCRATCH = (
     "`data.csv` is in the project folder, but each step runs in a scratch folder of its own: declare it under "
@@ -107,6 +111,49 @@ CASES = {
         '`uses: shell` and `run: python3 "$script" --name "$value"`',
         None,
     ),
+    "a published file of another job": (
+        "{uses: shell, needs: [Made], with: {run: 'cat out/t.txt'}}",
+        "exit status 1: cat: out/t.txt: No such file or directory",
+        "`out/t.txt` is published by another job, and a step reads what is bound: bind `${{ jobs.Made.outputs.T }}`",
+        '{uses: shell, with: {t: "${{ jobs.Made.outputs.T }}", run: \'cat $t\'}}',
+    ),
+    "a loop variable as a file": (
+        '{uses: shell, for: [r], with: {read: "${{ r }}", run: \'cat "$read"\'}}',
+        "exit status 1: cat: 0: No such file or directory",
+        "`r` is the position of the element: write `read: ${{ inputs.Reads[r] }}` under `with:`",
+        '{uses: shell, for: [r], with: {read: "${{ inputs.Reads[r] }}", run: \'cat "$read"\'}}',
+    ),
+    "an output with a dot": (
+        "{uses: shell, with: {run: 'echo > ${out.T}'}, outputs: {T: {type: text}}}",
+        "exit status 1: ../script.sh: line 1: ${out.T}: bad substitution",
+        "the path of the output `T` is `$out_T`",
+        "{uses: shell, with: {run: 'echo > $out_T'}, outputs: {T: {type: text}}}",
+    ),
+    "a folder that nobody made": (
+        "{uses: shell, with: {run: 'echo > $out_D/x'}, outputs: {D: {type: directory}}}",
+        "exit status 1: ../script.sh: line 1: scratch/out/D/x: No such file or directory",
+        'make the folder first: `mkdir -p "$out_D"`',
+        "{uses: shell, with: {run: 'mkdir -p $out_D; echo > $out_D/x'}, outputs: {D: {type: directory}}}",
+    ),
+    "a variable of the user's own shell": (
+        "{uses: shell, with: {run: 'echo $MY_LEVEL'}}",
+        "exit status 1: ../script.sh: line 1: MY_LEVEL: unbound variable",
+        "variables of your shell do not reach a step: write `env: {MY_LEVEL: …}`, and for a secret also "
+        "`secrets: [MY_LEVEL]` and `${{ secrets.MY_LEVEL }}` as its value",
+        "{uses: shell, env: {MY_LEVEL: high}, with: {run: 'echo $MY_LEVEL'}}",
+    ),
+    "a command that fails without a word": (
+        "{uses: shell, with: {run: 'grep -q nothing /dev/null'}}",
+        "exit status 1",
+        "a script stops at the first command that fails, also in a pipe; `set -x` at its beginning shows which",
+        "{uses: shell, with: {run: 'set -x; grep -q nothing /dev/null || true'}}",
+    ),
+    "a result that names no output": (
+        "{uses: python, with: {call: 'scripts.results:one'}, outputs: {Answer: {type: json}}}",
+        'an action returns {"Answer": …} or nothing, not int',
+        "",
+        "{uses: python, with: {call: 'scripts.results:both'}, outputs: {Answer: {type: json}}}",
+    ),
     "a text where a number is due": (
         "{uses: shell, with: {run: 'echo abc > $out_N'}, outputs: {N: {type: integer}}}",
         "`N` is declared as integer, but its file holds the text 'abc': write a whole number, and nothing else",
@@ -157,7 +204,7 @@ def test_following_each_note_mends_the_step(project: Callable[..., Lab]) -> None
     mended = [job for *_, job in CASES.values() if job is not None]
     jobs = "\n  ".join(f"J{number}: {job}" for number, job in enumerate(mended))
     lab = project(WORKFLOW.replace("Fit:\n    JOB", jobs), FILES)
-    assert len(lab.succeed().executed) == len(mended) + 1  # one has two instances
+    assert len(lab.succeed().executed) == len(mended) + 2  # one has two instances, and one job is beside them
 
 
 def test_the_note_is_in_the_line_of_the_step(first_run: tuple[Lab, object]) -> None:

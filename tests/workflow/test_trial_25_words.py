@@ -106,6 +106,25 @@ CASES = {
     "a source with braces": Case(
         "{each: inputs.Reads}", "{each: '{{ inputs.Reads }}'}", "EXPRESSION_FORBIDDEN", 8, 13, "write `inputs.Reads`"
     ),
+    "a star as in other tools": Case(
+        "Text[:] }}", "Text[*] }}", "EXPRESSION_SYNTAX", 22, 42, "write `[:]` for all"
+    ),
+    "and as in other languages": Case(
+        "if: ${{ inputs.Flag }}", "if: ${{ inputs.Flag && inputs.Flag }}", "EXPRESSION_SYNTAX", 20, 26, "write `and`",
+        "if: ${{ inputs.Flag and inputs.Flag }}",
+    ),
+    "not as in other languages": Case(
+        "if: ${{ inputs.Flag }}", "if: ${{ !inputs.Flag }}", "EXPRESSION_SYNTAX", 20, 13, "write `not`",
+        "if: ${{ not inputs.Flag }}",
+    ),
+    "one sign of equality": Case(
+        "if: ${{ inputs.Flag }}", "if: ${{ inputs.Topic = 'tea' }}", "EXPRESSION_SYNTAX", 20, 26,
+        "write `==` to compare", "if: ${{ inputs.Topic == 'tea' }}",
+    ),
+    "a condition as in C": Case(
+        "topic: ${{ inputs.Topic }}", "topic: \"${{ inputs.Flag ? 'a' : 'b' }}\"", "EXPRESSION_SYNTAX", 14, 31,
+        "write `a if condition else b`", "topic: \"${{ 'a' if inputs.Flag else 'b' }}\"",
+    ),
     # --- a missing colon ---
     "no colon after a key with a map": Case(
         "    with:\n      texts", "    with\n      texts", "YAML_SYNTAX", 21, 5, "write `with:`"
@@ -249,6 +268,7 @@ OWN = {
     "type": BASE_TYPES,
     "uses": ("shell", "python"),
     "with": names_of(JOB_KEYS),
+    "parameter": ("keys", "primary_dataset", "secondary_dataset", "how", "query"),
 }
 
 

@@ -99,11 +99,16 @@ def missing_parameter(what: str, name: str) -> Problem:
 
 
 def unknown_parameter(what: str, name: str, known: list[str]) -> Problem:
-    from whyrun.workflow.foreign_words import meant_beside_with  # imported late: only this mistake needs it
+    from whyrun.workflow.foreign_words import foreign_words, meant_beside_with  # imported late: only errors need it
 
+    foreign = foreign_words("parameter").get(name)
+    if foreign is not None and foreign.ours in known:
+        return Problem(name, f"{what} has no parameter `{name}`", foreign.hint, at_name=True, brief=("unknown", name))
     hint: str | Advice | None = did_you_mean(name, known)
     if hint is None or not str(hint).startswith("did you mean"):
         beside = meant_beside_with(name)
+        if hint is None and what.startswith("the action `"):
+            hint = f"`whyrun actions {what.split('`')[1]}` lists its parameters"
         hint = hint if beside is None else Advice(beside, str(hint or "remove it from `params`"))
     return Problem(name, f"{what} has no parameter `{name}`", hint, at_name=True, brief=("unknown", name))
 

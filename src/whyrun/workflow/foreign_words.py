@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-Place = Literal["workflow", "job", "input", "loop", "output", "import", "retries", "uses", "type", "with"]
+Place = Literal["workflow", "job", "input", "loop", "output", "import", "retries", "uses", "type", "with", "parameter"]
 
 
 class ForeignWord(msgspec.Struct, frozen=True):
@@ -197,6 +197,12 @@ _ROWS: tuple[tuple[Place, str, str, str], ...] = (
     ("with", "", "cwd workdir working_dir working_directory working-directory wdir chdir", _SCRATCH),
     ("with", "", "conda venv virtualenv", _ENVIRONMENT),
     ("with", "", "container docker singularity apptainer", _CONTAINER),
+    # A parameter of an action that has `ours`, in the words of pandas, SQL and dplyr.
+    ("parameter", "keys", "on by key left_on right_on", "write `keys: [COLUMN]`"),
+    ("parameter", "primary_dataset", "left x data df table input", "write it as `primary_dataset:`"),
+    ("parameter", "secondary_dataset", "right y other", "write it as `secondary_dataset:`"),
+    ("parameter", "how", "join type kind", "write it as `how:`"),
+    ("parameter", "query", "sql statement", "write it as `query:`"),
     ("type", "string", "str char varchar url date datetime enum", "write `string`"),
     ("type", "integer", "int long uint", "write `integer`"),
     ("type", "number", "float double decimal real num", "write `number`"),

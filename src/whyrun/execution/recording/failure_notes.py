@@ -14,7 +14,7 @@ from pathlib import Path
 from whyrun.errors import did_you_mean
 from whyrun.execution.backends.registry import capabilities_of
 from whyrun.graph.tables import Graph, JobTable
-from whyrun.workflow.model import SandboxDecl
+from whyrun.workflow.model import Expression, SandboxDecl
 
 # Parts of error texts that a limit of the sandbox can cause.
 _MEMORY = ("MemoryError", "Cannot allocate memory", "std::bad_alloc")
@@ -38,6 +38,10 @@ _UNBOUND = re.compile(r"(?:line \d+: )?([A-Za-z_]\w*)(?:\[@\])?: (?:unbound vari
 _NO_MODULE = re.compile(r"No module named '([\w.]+)'")
 _NO_COMMAND = re.compile(r"(?:^|: )([\w.+-]+): (?:command )?not found$", re.MULTILINE)
 _ARGUMENTS = re.compile(r"error: (?:the following arguments are required|unrecognized arguments|argument )")
+_NUMBER_NOT_THERE = re.compile(r"(?:^|[ '\"])\d+['\"]?: No such file or directory|: '\d+'$", re.MULTILINE)
+_IN_OUTPUT = re.compile(r"scratch/out/([A-Za-z_]\w*)/.*(?:No such file|Not a directory)")
+_BAD_SUBSTITUTION = re.compile(r"\$\{([\w.]+)\}: bad substitution")
+_SILENT = re.compile(r"exit status \d+")
 _BRACES = re.compile(r"(?<!\$)\{(input|output|wildcards|params|threads|log)(?:[.\[][^{}]*)?\}")
 
 
@@ -100,12 +104,62 @@ def _scratch_note(step: FailedStep) -> str:
     for line in step.text.splitlines():
         if _NOT_THERE.search(line):
             for word in _relative_paths(line[:_LONGEST_LINE]):
-                if (step.project / word).exists():
+                if (made := _made_by(step.graph, word)) is not None:
+                    return f"`{word}` is published by another job, and a step reads what is bound: bind `{made}`"
+                if (step.project / word.partition("*")[0]).exists():
                     return (
                         f"`{word}` is in the project folder, but each step runs in a scratch folder of its own: "
                         "declare it under `inputs:`, and bind it under `with:`"
                     )
     return ""
+
+
+def _made_by(graph: Graph, path: str) -> str | None:
+    """The reference to the output that is published there, or below this folder, or at paths like this pattern."""
+    folder = path.partition("*")[0].rpartition("/")[0] if "*" in path else path
+    for table in graph.tables:
+        for output in table.outputs:
+            sites = output.paths or ()
+            if folder and any(site == path or site.startswith(f"{folder}/") for site in sites):
+                every = f"[{', '.join(':' for _ in table.decl.loops)}]" if table.decl.loops else ""
+                return f"${{{{ jobs.{table.name.replace('/', '.')}.outputs.{output.name}{every} }}}}"
+    return None
+
+
+def _position_note(step: FailedStep) -> str:
+    """A loop variable as a file: over an input array it is the position of the element."""
+    missing = _NUMBER_NOT_THERE.search(step.error)
+    for entry, value in step.table.decl.with_.items() if missing is not None else ():
+        name = value.text.strip() if isinstance(value, Expression) else ""
+        if name in step.table.decl.loops and "/" not in step.table.name:
+            loop = step.graph.workflow.loops[name]
+            if loop.kind == "each":
+                source = f"inputs.{loop.source.name}[{name}]"
+                return f"`{name}` is the position of the element: write `{entry}: ${{{{ {source} }}}}` under `with:`"
+    return ""
+
+
+def _output_note(step: FailedStep) -> str:
+    """The path of an output in another form, or a folder that the script must make first."""
+    folder = _IN_OUTPUT.search(step.error)
+    outputs = step.table.decl.outputs
+    if folder is not None and folder[1] in outputs:
+        if outputs[folder[1]].type == "directory":
+            return f'make the folder first: `mkdir -p "$out_{folder[1]}"`'
+        return f"`$out_{folder[1]}` is a file: an output with several files is a `directory`"
+    bad = _BAD_SUBSTITUTION.search(step.error)
+    if bad is None:
+        return ""
+    name = bad[1].rpartition(".")[2]
+    if name in outputs:
+        return f"the path of the output `{name}` is `$out_{name}`"
+    return f"bash takes a plain name in braces: bind the value under `with:`, such as `{name}: …`, and write `${name}`"
+
+
+def _silent_note(step: FailedStep) -> str:
+    if step.table.decl.uses != "shell" or not _SILENT.fullmatch(step.error):
+        return ""
+    return "a script stops at the first command that fails, also in a pipe; `set -x` at its beginning shows which"
 
 
 def _relative_paths(line: str) -> Iterator[str]:
@@ -156,6 +210,11 @@ def _unbound_note(step: FailedStep) -> str:
         if there:
             reference = f"{root}.{name}" if root else name
             return f"a script reads what is bound: write `{name}: ${{{{ {reference} }}}}` under `with:`"
+    if name.isupper():
+        return (
+            f"variables of your shell do not reach a step: write `env: {{{name}: …}}`, and for a secret also "
+            f"`secrets: [{name}]` and `${{{{ secrets.{name} }}}}` as its value"
+        )
     return f"a script reads what is bound: write `{name}: …` under `with:`"
 
 
@@ -188,9 +247,12 @@ def _braces_note(step: FailedStep) -> str:
 _NOTES: tuple[Callable[[FailedStep], str], ...] = (
     lambda step: sandbox_note(step.backend, step.table.decl.sandbox, step.error_type, step.error),
     _braces_note,
+    _output_note,
+    _position_note,
     _scratch_note,
     _import_note,
     _unbound_note,
     _arguments_note,
     _command_note,
+    _silent_note,
 )

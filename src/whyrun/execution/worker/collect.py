@@ -128,7 +128,8 @@ def _returned_values(specs: Mapping[str, OutputSpec], also_known: Mapping[str, s
     if returned is None:
         return {}
     if not isinstance(returned, dict):
-        message = f"an action returns {{output: value}} or nothing, not {type(returned).__name__}"
+        shape = f"{{{json.dumps(next(iter(specs)))}: …}}" if len(specs) == 1 else "{output: value}"
+        message = f"an action returns {shape} or nothing, not {type(returned).__name__}"
         raise StepError("WrongOutputType", message)
     unknown = [repr(name) for name in returned if name not in specs and name not in also_known]
     if unknown:

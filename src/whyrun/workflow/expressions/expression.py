@@ -371,6 +371,23 @@ def parse_expression(
     )
 
 
+# What other languages write → what Python does.
+_OTHER_LANGUAGES = (
+    ("[*]", "write `[:]` for all"),
+    ("&&", "write `and`"),
+    ("||", "write `or`"),
+    ("===", "write `==`"),
+    ("!", "write `not`"),
+    ("?", "write `a if condition else b`"),
+    ("=", "write `==` to compare"),
+)
+
+
+def _in_python(text: str) -> str | None:
+    plain = text.replace("!=", "").replace("<=", "").replace(">=", "").replace(" == ", "")
+    return next((hint for sign, hint in _OTHER_LANGUAGES if sign in plain), None)
+
+
 def _parse_python(text: str, locate: Callable[[int, int], Place], problems: Problems) -> ast.expr | None:
     try:
         with warnings.catch_warnings():
@@ -388,7 +405,7 @@ def _parse_python(text: str, locate: Callable[[int, int], Place], problems: Prob
         place,
         "EXPRESSION_SYNTAX",
         f"this is not an expression: {message}",
-        "write one Python expression inside `${{ }}`",
+        _in_python(text) or "write one Python expression inside `${{ }}`",
     )
     return None
 

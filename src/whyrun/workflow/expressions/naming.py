@@ -202,7 +202,9 @@ class NameCompiler:
                 self.text.attribute_place(part),
                 "UNKNOWN_REFERENCE",
                 f"the job declares no `env` variable `{name}`",
-                did_you_mean(name, list(declared)) or "declare it under the job's `env:`",
+                f"write `secrets.{name}`"
+                if name in self.scope.secrets
+                else did_you_mean(name, list(declared)) or "declare it under the job's `env:`",
             )
         if declared[name] is None:
             raise Refused  # its problem is reported
