@@ -146,6 +146,7 @@ class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):
     last_stderr: str = ""
     duration: float = 0.0
     n: int = 0
+    metrics: dict[str, float] = {}  # what its processes had used before they were killed, where that is known
 
 
 class StepReturns(msgspec.Struct, tag_field="msg", tag="returns", frozen=True):

@@ -394,7 +394,7 @@ class Runner:
             finished.append((active, message))
 
     def step_lost(self, active: ActiveStep, message: StepLost) -> None:
-        metrics = {"step_duration_ms": round(message.duration * 1000, 3)}  # the others died with the process
+        metrics = {"step_duration_ms": round(message.duration * 1000, 3), **message.metrics}
         self.recorder.metrics(active.id, metrics, message.ts)
         self.usage.add(active.id, metrics)
         killed = active.killed_for is not None

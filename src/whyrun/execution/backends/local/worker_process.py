@@ -75,6 +75,7 @@ class LocalWorker:
         self._began = 0.0
         self._rest = b""
         self._complaint = ""
+        self._used: dict[str, float] = {}  # metrics of a step that was killed
         self._prepared: Prepared | None = None
         self._given = 0
         self._ended: set[str] = set()  # IDs of finished steps
@@ -191,7 +192,9 @@ class LocalWorker:
 
     def signal(self, signum: int) -> None:
         if signum == signal.SIGKILL:
-            end_group(self.pid, descendants(self.pid))
+            processes = descendants(self.pid)
+            self._used = used_by(processes)  # afterwards nobody knows
+            end_group(self.pid, processes)
         else:
             os.killpg(self.pid, signum)
 
@@ -320,7 +323,8 @@ class LocalWorker:
         except OSError as problem:  # a full disk must not hide the loss itself
             reason += f" (and its files could not be kept: {problem})"
         duration = time.monotonic() - self._began if self._began else 0.0
-        return StepLost(job.command.step_id, job.command.attempt, timestamp(), redactor.text(reason), stderr, duration)
+        step, attempt, reason = job.command.step_id, job.command.attempt, redactor.text(reason)
+        return StepLost(step, attempt, timestamp(), reason, stderr, duration, metrics=self._used)
 
     def _reason(self) -> str:
         if self._complaint:
@@ -346,3 +350,17 @@ def _start_worker(start: WorkerStart, scratch: Scratch) -> subprocess.Popen[byte
             pass_fds=(start.commands_fd, start.tickets_fd, start.control_fd, start.messages_fd),
             start_new_session=True,  # Ctrl-C on the host's terminal does not reach it
         )
+
+
+def used_by(processes: Sequence[int]) -> dict[str, float]:
+    """The metrics of processes that still run: their processor time with that of their ended children, and the most
+    memory that one of them held. Empty if they are gone."""
+    ticks, peak = 0, 0
+    for pid in processes:
+        with suppress(OSError, ValueError), open(f"/proc/{pid}/status", "rb") as status:
+            peak = max([peak, *(int(line.split()[1]) * 1024 for line in status if line.startswith(b"VmHWM:"))])
+            with open(f"/proc/{pid}/stat", "rb") as stat:
+                ticks += sum(map(int, stat.read().rpartition(b")")[2].split()[11:15]))
+    if not peak:
+        return {}
+    return {"cpu_seconds": ticks / os.sysconf("SC_CLK_TCK"), "max_rss_bytes": float(peak)}
