@@ -267,7 +267,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def parameter_misfits(self, graph: Graph) -> list[Misfit]:
         """Known values, and types of bindings, that do not fit typed parameters."""
         askable = self._askable(graph)
-        if not any(info.typed for info in askable.values()):
+        texts = any(output.type == "json" for decl in self._jobs.values() for output in decl.outputs.values())
+        if not any(info.typed or (texts and info.name == "shell") for info in askable.values()):
             return []  # most workflows: nothing is imported
         from whyrun.snapshot.actions.parameter_checks import instance_misfits
 
@@ -324,8 +325,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
         does not depend on an invalid part is expanded without that part.
         """
         found = list(self.reading.problems)
-        found.extend(self._read_config[1])
-        found.extend(self._observed[1])
+        found += [*self._read_config[1], *self._observed[1]]
         found.extend(self._graph_problems())
         code_cache = CodeCache(self.folder)
         for flow in self.reading.files:

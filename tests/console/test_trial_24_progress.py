@@ -168,6 +168,10 @@ def test_ctrl_c_is_interrupted_for_people_and_failed_for_programs(traces: Projec
     assert re.search(r"(?m)^\S+ \S+ \[shell\] interrupted Job:\S+ after [\d.]+s$", screen)
     assert "\n  interrupted 1\n" in screen
     assert re.search(r"(?m)\[shell\] FAILED Job:\S+ after [\d.]+s → interrupted$", traces.read("today.log"))
+    status = traces("status").out
+    assert "jobs: 3 never run, 1 interrupted\n" in status
+    assert len(re.findall(r"(?m)  interrupted +r0001 ", status)) == 1
+    assert traces("status", "--json").json["jobs"]["failed"] == 1, "for programs it is one of four states"
 
 
 def test_the_summary_counts_interrupted_steps_apart_from_failed_ones() -> None:

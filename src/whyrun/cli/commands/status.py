@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -88,7 +88,9 @@ def _lines(status: Status, show_all: bool) -> Iterator[str]:
     from whyrun.planning.answers.explain import headline
 
     yield headline(status.plan)
-    yield "jobs: " + ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in status.jobs.items() if number)
+    interrupted = _interrupted(status)
+    jobs = {**status.jobs, "failed": status.jobs["failed"] - len(interrupted), "interrupted": len(interrupted)}
+    yield "jobs: " + ", ".join(f"{number} {name.replace('_', ' ')}" for name, number in jobs.items() if number)
     if status.unfinished is not None:
         yield _unfinished(status.unfinished)
     if status.inputs_changed:
@@ -102,7 +104,9 @@ def _lines(status: Status, show_all: bool) -> Iterator[str]:
     if status.artifacts:
         yield "artifacts"
         artifacts, rest = page(status.artifacts, show_all)
-        yield from columns(_row(artifact, headlines.get(node_of[artifact.job], "")) for artifact in artifacts)
+        yield from columns(
+            _row(artifact, headlines.get(node_of[artifact.job], ""), interrupted) for artifact in artifacts
+        )
         if rest is not None:
             yield rest
     if status.stale:
@@ -113,8 +117,19 @@ def _lines(status: Status, show_all: bool) -> Iterator[str]:
             yield rest
 
 
-def _row(artifact: CurrentArtifact, headline: str) -> tuple[str, ...]:
-    state = f"{artifact.state} ({artifact.change})" if artifact.change is not None else artifact.state
+def _interrupted(status: Status) -> set[str]:
+    """Jobs whose latest attempt was interrupted. JSON counts them as failed; for people they are not."""
+    graph, running = status.snapshot.dependency_graph, status.snapshot.running_steps
+    latest = ((step, record.latest) for step, record in status.snapshot.records.steps.items())
+    return {
+        step for step, one in latest if one.status == "INTERRUPTED" and step in graph.node_of and step not in running
+    }
+
+
+def _row(artifact: CurrentArtifact, headline: str, interrupted: Container[str]) -> tuple[str, ...]:
+    state = f"{artifact.state} ({artifact.change})" if artifact.change is not None else str(artifact.state)
+    if state == "failed" and artifact.job in interrupted:
+        state = "interrupted"
     run = (artifact.run or "") + (f" {artifact.origin}" if artifact.origin else "")
     what = value_text(artifact.value, 40) if artifact.value is not UNSET else bytes_text(artifact.size)
     return artifact.id, state, run, what, artifact.path or "", "" if artifact.state == "running" else headline

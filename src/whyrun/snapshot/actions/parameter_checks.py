@@ -76,6 +76,8 @@ def instance_misfits(
     """
     for table in graph.tables:
         info = infos.get(table.name)
+        if info is not None and info.name == "shell" and info.origin == "builtin":
+            yield from _script_misfits(graph, table)
         if info is None or not info.typed:
             continue
         token = _token(graph, table)
@@ -103,6 +105,24 @@ def instance_misfits(
                 before = shared.get(kind, first)
                 shared[kind] = replace(before, more=before.more + alike)
         yield from shared.values()
+
+
+def _script_misfits(graph: Graph, table: JobTable) -> Iterator[Misfit]:
+    """Uses of JSON text as a file name in a script of `shell`. The types are the same in all instances."""
+    from whyrun.actions.builtin.shell_script import json_as_files
+
+    script = table.decl.with_.get("run")
+    if not isinstance(script, str) or not len(table):
+        return
+    slots = [slot for slot in table.slots if slot.area == "with" and len(slot.path) == 1]
+    bound = {str(slot.path[0]): known_term(graph, slot.column.at(0)) for slot in slots}
+    types = {name: term for name, term in bound.items() if isinstance(term, Bound) and term.type in ("json", "json[]")}
+    for name, command in json_as_files(script, types):
+        what = "each member is JSON text" if types[name].type == "json[]" else "it is JSON text"
+        message = f"`{name}` is no file: {what}, but `{command}` reads files"
+        hint = f"declare the output that `{name}` is bound to as `file` or `text` to get a path; or give the text to "
+        hint += f'the command: `<<< "${name}"`, `printf \'%s\\n\' "${{{name}[@]}}" | …`'
+        yield Misfit(table, 0, Problem(name, message, hint), len(table) - 1, None)
 
 
 def _is_reported_by_lookup(problem: Problem, computed: set[str]) -> bool:
