@@ -28,7 +28,7 @@ from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState
 from whyrun.project_config import ProjectConfig, read_project_config, shared_store_for
 from whyrun.snapshot.actions.connections import connect
 from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_snapshot
-from whyrun.snapshot.actions.lookup import LookedUp, look_up_action
+from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, may_read_json_as_files
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.observe import DiskObserver, InputObserver
@@ -267,8 +267,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def parameter_misfits(self, graph: Graph) -> list[Misfit]:
         """Known values, and types of bindings, that do not fit typed parameters."""
         askable = self._askable(graph)
-        texts = any(output.type == "json" for decl in self._jobs.values() for output in decl.outputs.values())
-        if not any(info.typed or (texts and info.name == "shell") for info in askable.values()):
+        if not any(info.typed for info in askable.values()) and not may_read_json_as_files(self._jobs):
             return []  # most workflows: nothing is imported
         from whyrun.snapshot.actions.parameter_checks import instance_misfits
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from project_lab import Lab
-from whyrun.actions.builtin.shell_script import json_as_files
+from whyrun.actions.builtin.shell import json_as_files
 from whyrun.errors import InvalidError
 
 FLOW = """

@@ -176,7 +176,7 @@ def test_an_unfinished_run_is_running_while_the_lock_is_held_and_interrupted_aft
         os.killpg(process.pid, 9)
         process.wait()
     answer = whyrun(folder, "status")
-    assert answer.out.splitlines()[1:3] == ["jobs: 3 succeeded, 1 failed, 2 never run", "artifacts"]
+    assert answer.out.splitlines()[1:3] == ["jobs: 3 succeeded, 2 never run, 1 interrupted", "artifacts"]
     assert answer.err == "note: r0002 was cut short; its log was repaired (1 open step counted as interrupted)\n"
     assert whyrun(folder, "runs", "--json").json["runs"][1]["state"] == "interrupted"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from whyrun.actions.registry.registry import action_fingerprint, check_parameter
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.template import expressions_in
 from whyrun.snapshot.snapshot import ActionFacts
-from whyrun.workflow.model import JobDecl, Place
+from whyrun.workflow.model import JobDecl, OutputRef, Place
 
 if TYPE_CHECKING:
     from whyrun.actions.inspection.inspector import Inspector
@@ -87,3 +87,21 @@ def _placed(wrong: WhyrunError, place: Place) -> tuple[Diagnostic, ...]:
 
 def _literal(template: Any) -> Any:
     return NOT_LITERAL if any(True for _ in expressions_in(template)) else template
+
+
+def may_read_json_as_files(jobs: Mapping[str, JobDecl]) -> bool:
+    """Whether some script of `shell` may take JSON text for a file name. A quick look at the declarations: the check
+    itself, in `parameter_checks`, needs the types of the graph."""
+    documents = {output.name for decl in jobs.values() for output in decl.outputs.values() if output.type == "json"}
+    for decl in (decl for decl in jobs.values() if documents and decl.uses == "shell"):
+        refs = {
+            name: [ref for each in expressions_in(value) for ref in each.refs] for name, value in decl.with_.items()
+        }
+        names = [n for n, of in refs.items() if any(isinstance(r, OutputRef) and r.output in documents for r in of)]
+        script = decl.with_.get("run")
+        if names and isinstance(script, str):
+            from whyrun.actions.builtin.shell import json_as_files  # imported late: as elsewhere
+
+            if next(json_as_files(script, names), None) is not None:
+                return True
+    return False

@@ -109,7 +109,7 @@ def instance_misfits(
 
 def _script_misfits(graph: Graph, table: JobTable) -> Iterator[Misfit]:
     """Uses of JSON text as a file name in a script of `shell`. The types are the same in all instances."""
-    from whyrun.actions.builtin.shell_script import json_as_files
+    from whyrun.actions.builtin.shell import json_as_files
 
     script = table.decl.with_.get("run")
     if not isinstance(script, str) or not len(table):
