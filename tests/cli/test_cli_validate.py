@@ -240,7 +240,11 @@ def test_a_missing_input_does_not_hide_what_can_be_told_without_it(tmp_path: Pat
            hint: available, nearest first: `shell`, …
         """)
     assert answer.err == expected + "w.yaml: 6 problems\n"
-    line, refused = whyrun(folder, "run", "w.yaml").err.split("\n", 1)
+    err = whyrun(folder, "run", "w.yaml").err
+    line, *others = err[: err.index("error[")].splitlines()
+    refused = err[err.index("error[") :]
+    # A status line for the action, and one for each of the other problems.
+    assert [other[20:47] for other in others] == ["[whyrun] INVALID_PARAMETER "] * 5
     assert (line[20:75], refused) == ("[shel] INVALID_USES shel → Available: [shell, postgres/", expected)
 
 
