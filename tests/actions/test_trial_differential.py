@@ -18,6 +18,7 @@ import pytest
 
 pytest.importorskip("polars")  # one of the oracles; `.[dev]` installs it
 
+from data_lab import Make, made
 from differential_lab import Case, cases, plain_rows, rounded
 
 from project_lab import Lab
@@ -34,14 +35,15 @@ DOCUMENTED = {
     "a missing key matches nothing",
     "columns of different types are refused",
     "NaN does not count",
+    "the median of decimals is exact",
     "the sum of no value is missing",
 }
 
 
-def project(folder: Path, made: list[Case]) -> Lab:
+def make_project(folder: Path, drawn: list[Case]) -> Lab:
     inputs, jobs = {}, {}
     (folder / "data").mkdir(parents=True)
-    for case in made:
+    for case in drawn:
         for name, table in case.tables.items():
             path = f"data/{case.name}-{name}{table.suffix}"
             table.write(folder / path)
@@ -84,13 +86,13 @@ def differences(case: Case, out: Path) -> list[str]:
 def test_no_difference_to_other_programs_that_is_not_documented(
     numbers: tuple[int, int, int], seed: int, tmp_path: Path
 ) -> None:
-    made = list(cases(*numbers, seed=seed))
-    lab = project(tmp_path / "trial", made)
+    drawn = list(cases(*numbers, seed=seed))
+    lab = make_project(tmp_path / "trial", drawn)
     ran = lab.run(jobs=2)
     failed = {e.step_id.removeprefix("Job:"): (e.error_type, e.error) for e in ran.of(ev.StepFailed)}
     wrong: dict[str, list[str]] = {}
     counts: Counter[str] = Counter()
-    for case in made:
+    for case in drawn:
         error = failed.get(case.name, ("", ""))
         if error[0] != case.refused:
             wrong[case.name] = [f"failed with {error}, not {case.refused!r}", repr(case)]
@@ -99,5 +101,34 @@ def test_no_difference_to_other_programs_that_is_not_documented(
         counts.update(case.documented)
         counts[f"{case.uses}: {'refused' if case.refused else 'compared'}"] += 1
     print(dict(sorted(counts.items())))
-    assert wrong == {}
+    assert wrong == {}, "\n".join(f"{name}: {told}" for name, told in list(wrong.items())[:5])
     assert {name for name in counts if not name.startswith("data/")} <= DOCUMENTED
+
+
+# --- what the trial found ----------------------------------------------------------------------------------------
+
+
+def test_groups_stand_in_the_order_in_which_they_first_occur(project: Make) -> None:
+    """The least part and the least row of a group may be of two rows."""
+    files = {"a.csv": "g,v\nb,1\na,2\n", "b.csv": "g,v\na,3\n"}
+    with_ = {
+        "products": {"one": "@a", "two": "@b"}, "operation": "summarise", "group_by": ["g"],
+        "measures": {"total": {"of": "v", "how": "sum"}},
+    }  # fmt: skip
+    assert made(project, "data/aggregate", with_, files)[1:] == [["b", "1"], ["a", "5"]]
+
+
+ROWIDS = "rowid,x\n3,a\n1,b\n2,c\n"
+JSON_ROWS = '[{"rowid": 3, "x": "a"}, {"rowid": 1, "x": "b"}, {"rowid": 2, "x": "c"}]'
+
+
+@pytest.mark.parametrize("file", [("l.csv", ROWIDS), ("l.json", JSON_ROWS)], ids=["csv", "json"])
+def test_a_column_rowid_does_not_change_the_order_of_rows(project: Make, file: tuple[str, str]) -> None:
+    """DuckDB has such a column of its own, by which rows were put in order."""
+    name, content = file
+    both = {"primary_dataset": "@l", "secondary_dataset": "@r", "keys": ["x"]}
+    files = {name: content, "r.csv": "x,y\nc,1\na,2\nb,3\n"}
+    merged = made(project, "data/merge", both, files)[1:]
+    assert merged == [["3", "a", "2"], ["1", "b", "3"], ["2", "c", "1"]]
+    query = {"primary_dataset": "@l", "query": "SELECT * FROM primary_dataset ORDER BY x DESC"}
+    assert made(project, "data/sql", query, {name: content})[1:] == [["2", "c"], ["1", "b"], ["3", "a"]]

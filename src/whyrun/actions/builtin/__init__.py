@@ -111,7 +111,7 @@ BUILTIN: dict[str, Builtin] = {
     ),
     "data/append": Builtin("1", "data.append:DataAppend", "Stack datasets that have the same columns.", extra=DATA),
     "data/aggregate": Builtin(
-        "2", "data.aggregate:DataAggregate", "Stack or summarise the results of parallel steps.", extra=DATA
+        "3", "data.aggregate:DataAggregate", "Stack or summarise the results of parallel steps.", extra=DATA
     ),
     "data/sql": Builtin("1", "data.sql:DataSql", "Answer one SQL query over datasets.", extra=DATA),
     "data/check": Builtin("1", "data.check:DataCheck", "Compute named diagnostics of datasets, as JSON.", extra=DATA),

@@ -81,7 +81,7 @@ class DataAggregate(Action):
     """Stack or summarise the results of parallel steps, labelled by step."""
 
     name = "data/aggregate"
-    version = "2"
+    version = "3"
     deterministic = True
     Params: ClassVar[type[Any] | None] = Params
     example = """\
@@ -148,7 +148,7 @@ def _summary(engine: Engine, stack: Stack, params: Params) -> tuple[str, list[st
     values = [f"{_measured(measure, by_name)} AS {name(title)}" for title, measure in params.measures.items()]
     grouped = [name(group) for group in groups]
     by = f" GROUP BY {', '.join(grouped)}" if grouped else ""
-    order = [f"min({PART})", f"min({ROW})", *grouped] if grouped else []
+    order = [f"min(row({PART}, {ROW}))"] if grouped else []  # of one row: the least of each would be of two
     return f"SELECT {', '.join((*grouped, *values))} FROM {source}{by}", order
 
 

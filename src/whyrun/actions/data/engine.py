@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +42,12 @@ def exact_pattern(path: Path) -> str:
 
 def literals(values: Sequence[str]) -> str:
     return "[" + ", ".join(map(literal, values)) + "]"
+
+
+def position(columns: Iterable[str]) -> str:
+    """SQL of the position of a row in a table of ours, from 0. A column `rowid` of the user hides that of DuckDB."""
+    hidden = any(column.casefold() == "rowid" for column in columns)
+    return "row_number() OVER () - 1" if hidden else "rowid"
 
 
 class Engine:

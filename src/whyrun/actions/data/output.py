@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import WorkerContext
-from whyrun.actions.data.engine import Engine, literal, name
+from whyrun.actions.data.engine import Engine, literal, name, position
 from whyrun.actions.data.kinds import FLOATING, INFINITE_TEXTS, NAN_TEXTS
 from whyrun.actions.data.problems import OutputUnusable, listed
 from whyrun.actions.data.tables import Column, Table
@@ -114,7 +114,7 @@ def _narrowed(engine: Engine, query: str, columns: Sequence[Column]) -> tuple[st
     types = {column.name: _exact(column, *bounds[2 * at : 2 * at + 2]) for at, column in enumerate(wide)}
     casts = ", ".join(f"CAST({name(column)} AS {type_}) AS {name(column)}" for column, type_ in types.items())
     narrowed = tuple(Column(column.name, types.get(column.name, column.type)) for column in columns)
-    return f"SELECT * REPLACE ({casts}) FROM {table} ORDER BY rowid", narrowed
+    return f"SELECT * REPLACE ({casts}) FROM {table} ORDER BY {position(column.name for column in columns)}", narrowed
 
 
 def _exact(column: Column, least: int | None, most: int | None) -> str:

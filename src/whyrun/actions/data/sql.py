@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import field
 
 from whyrun.actions.base import Action
-from whyrun.actions.data.engine import ROW, Engine, name, opened
+from whyrun.actions.data.engine import ROW, Engine, name, opened, position
 from whyrun.actions.data.output import dataset_path, report, shape, write_table
 from whyrun.actions.data.params import Name, SqlParams
 from whyrun.actions.data.problems import QueryFailed, counted, listed
@@ -60,7 +60,9 @@ jobs:
             check_names("answer", [column.name for column in columns])
             run_query(engine, f"CREATE TABLE {answer} AS {query}", params.values, tables)
             (rows,) = engine.row(f"SELECT count(*) FROM {answer}")
-            written = write_table(engine, f"SELECT * FROM {answer}", ["rowid"], path)
+            written = write_table(
+                engine, f"SELECT * FROM {answer}", [position(column.name for column in columns)], path
+            )
         message = f"answered a query over {counted(len(tables), 'dataset')}: {counted(rows, 'row')}"
         details = {"decision": "sql", "rows": {"in": {table.label: table.rows for table in tables}, "out": rows}}
         report(context, message, tables, output, shape(rows, written.columns), details)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from msgspec import field
 
 from whyrun.actions.base import Action, WorkerContext
-from whyrun.actions.data.engine import Engine, literal, name, opened
+from whyrun.actions.data.engine import Engine, literal, name, opened, position
 from whyrun.actions.data.output import dataset_path, shape, write
 from whyrun.actions.data.params import DataParams, Identifier, Name
 from whyrun.actions.data.problems import UnreadableTable, counted
@@ -92,8 +92,7 @@ jobs:
             columns = tuple(Column(str(found[0]), str(found[1])) for found in described)
             check_names("answer", [column.name for column in columns])
             run_query(engine, f"CREATE TABLE {answer} AS {query}", params.values, tables)
-            # If the user has a column `rowid`, do not sort by it; DuckDB keeps the order of a table anyway.
-            order = [] if any(column.name.casefold() == "rowid" for column in columns) else ["rowid"]
+            order = [position(column.name for column in columns)]
             written = write(engine, f"SELECT {written_as(columns, path)} FROM {answer}", order, path)
         read = sum(table.rows for table in tables)
         details = {

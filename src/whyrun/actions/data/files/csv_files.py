@@ -11,7 +11,7 @@ import csv
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from whyrun.actions.data.engine import ROW, Engine, file_literal, literal, literals, name
+from whyrun.actions.data.engine import ROW, Engine, file_literal, literal, literals, name, position
 from whyrun.actions.data.kinds import KINDS, SMALL, TYPE_OF, from_text, misfit
 from whyrun.actions.data.problems import UnreadableTable
 from whyrun.actions.data.tables import Column, Source, check_names
@@ -74,7 +74,7 @@ def load_csv(
         for at, column in enumerate(names)
     ]
     view = engine.new_name("typed_csv")
-    engine.do(f"CREATE VIEW {view} AS SELECT {', '.join(selected)}, rowid AS {ROW} FROM {table}")
+    engine.do(f"CREATE VIEW {view} AS SELECT {', '.join(selected)}, {position(names)} AS {ROW} FROM {table}")
     texts = {
         column: f"SELECT c{at} AS t FROM {scan}" for at, column in enumerate(names) if types[at] == TYPE_OF["number"]
     }

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.data.engine import ROW, Engine
+from whyrun.actions.data.engine import ROW, Engine, position
 from whyrun.actions.data.kinds import TYPE_OF
 from whyrun.actions.data.problems import UnreadableTable, listed
 from whyrun.actions.data.tables import Column, Source, check_names
@@ -94,7 +94,7 @@ def load_excel(engine: Engine, path: Path, sheet: str | None, missing: Sequence[
         incoming, table = engine.register("incoming", reader), engine.new_name("excel")
         engine.do(f"CREATE TABLE {table} AS SELECT * FROM {incoming}")
     view = engine.new_name("rows")
-    engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
+    engine.do(f"CREATE VIEW {view} AS SELECT *, {position(names)} AS {ROW} FROM {table}")
     columns = tuple(Column(column, TYPE_OF[kind]) for column, kind in zip(names, kinds, strict=True))
     return Source(view, columns, untyped=True)
 

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.data.engine import ROW, Engine, file_literal, literal, name
+from whyrun.actions.data.engine import ROW, Engine, file_literal, literal, name, position
 from whyrun.actions.data.problems import UnreadableTable
 from whyrun.actions.data.tables import Column, Source, check_names
 
@@ -55,10 +55,10 @@ def load_json(engine: Engine, path: Path, as_text: Collection[str] = ()) -> Sour
     columns = tuple(Column(c, "VARCHAR" if c in as_text else _type(engine, raw, c)) for c in names)
     selected = [f"{_value(column)} AS {name(column.name)}" for column in columns]
     table = engine.new_name("typed_json")
-    engine.do(f"CREATE TABLE {table} AS SELECT {', '.join(selected)} FROM {raw} ORDER BY rowid")
+    engine.do(f"CREATE TABLE {table} AS SELECT {', '.join(selected)} FROM {raw} ORDER BY {raw}.rowid")
     engine.do(f"DROP TABLE {raw}")
     view = engine.new_name("rows")
-    engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
+    engine.do(f"CREATE VIEW {view} AS SELECT *, {position(names)} AS {ROW} FROM {table}")
     return Source(view, columns, untyped=True)
 
 

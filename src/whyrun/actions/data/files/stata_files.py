@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.data.engine import ROW, Engine
+from whyrun.actions.data.engine import ROW, Engine, position
 from whyrun.actions.data.kinds import TYPE_OF
 from whyrun.actions.data.problems import UnreadableTable
 from whyrun.actions.data.tables import Column, Source, check_names
@@ -55,7 +55,7 @@ def load_stata(engine: Engine, path: Path) -> Source:
     incoming, table = engine.register("incoming", reader), engine.new_name("stata")
     engine.do(f"CREATE TABLE {table} AS SELECT * FROM {incoming}")
     view = engine.new_name("rows")
-    engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
+    engine.do(f"CREATE VIEW {view} AS SELECT *, {position(names)} AS {ROW} FROM {table}")
     single = {column for column in names if metadata.readstat_variable_types[column] == "float"}
     columns = tuple(
         Column(column, TYPE_OF[kind], kind == "number" and column in single)

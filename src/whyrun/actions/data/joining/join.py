@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whyrun.actions.data.engine import ROW, Engine, name
+from whyrun.actions.data.engine import ROW, Engine, name, position
 from whyrun.actions.data.joining.hints import type_hint
 from whyrun.actions.data.joining.keys import KEY, Packing, check_spellings, packing, stray_text, without_nan
 from whyrun.actions.data.kinds import KINDS, wider
@@ -290,7 +290,9 @@ def joined_table(engine: Engine, join: Join) -> Table:
     """The result as a dataset, for the next join."""
     table, view = engine.new_name("joined"), engine.new_name("rows")
     engine.do(f"CREATE TABLE {table} AS {join.query} ORDER BY {', '.join(join.order)}")
-    engine.do(f"CREATE VIEW {view} AS SELECT *, rowid AS {ROW} FROM {table}")
+    engine.do(
+        f"CREATE VIEW {view} AS SELECT *, {position(column.name for column in join.columns)} AS {ROW} FROM {table}"
+    )
     left, right = join.match.left, join.match.right
     untyped = left.untyped or right.untyped
     texts = {key.name: left.texts[key.name] for key in join.match.keys if key.name in left.texts}
