@@ -45,11 +45,11 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     ),
     "backends/remote/remote_worker.py": ({"shutil.rmtree": 1, "tempfile.TemporaryDirectory": 1}, SCRATCH),
     "backends/sandbox/backend.py": (
-        {".unlink": 1, "shutil.disk_usage": 1, "shutil.rmtree": 1, "shutil.which": 2, "subprocess.run": 1},
+        {".mkdir": 1, ".unlink": 1, "shutil.disk_usage": 1, "shutil.rmtree": 1, "shutil.which": 2, "subprocess.run": 1},
         f"{SCRATCH}; {PROGRAM}",
     ),
     "backends/sandbox/fork_server.py": ({"os.write": 5, "subprocess.Popen": 1}, f"{WORDS}; {PROGRAM}"),
-    "backends/sandbox/instance.py": ({".mkdir": 1, ".write_bytes": 1, "open to write": 2}, SITE),
+    "backends/sandbox/instance.py": ({".mkdir": 2, ".write_bytes": 1, "open to write": 2}, SITE),
     "backends/sandbox/launcher.py": ({"subprocess.Popen": 1}, PROGRAM),
     "backends/sandbox/view.py": ({"subprocess.run": 1}, PROGRAM),
     "backends/remote/site.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),

@@ -47,7 +47,7 @@ CASES = {
         "{uses: shell, with: {run: 'cat data.csv > $out_T'}, outputs: {T: {type: text}}}",
         "exit status 1: cat: data.csv: No such file or directory",
         SCRATCH,
-        '{uses: shell, with: {data: "${{ inputs.Data }}", run: \'cat $data > $out_T\'}, outputs: {T: {type: text}}}',
+        "{uses: shell, with: {data: \"${{ inputs.Data }}\", run: 'cat $data > $out_T'}, outputs: {T: {type: text}}}",
     ),
     "a relative path in python": (
         "{uses: python, with: {script: scripts/read.py}}",
@@ -62,11 +62,11 @@ CASES = {
         None,
     ),
     "a script without its neighbours": (
-        '{uses: shell, with: {fit: "${{ inputs.Fit }}", run: \'python3 $fit\'}}',
+        "{uses: shell, with: {fit: \"${{ inputs.Fit }}\", run: 'python3 $fit'}}",
         "exit status 1: ModuleNotFoundError: No module named 'helper'",
         "`helper` is in `scripts`, but a script that is an input comes without its neighbours: bind the folder, an "
         "input of type `directory`, or write `uses: python` and `script:`, which imports from the project",
-        '{uses: shell, with: {scripts: "${{ inputs.Scripts }}", run: \'python3 $scripts/fit.py\'}}',
+        "{uses: shell, with: {scripts: \"${{ inputs.Scripts }}\", run: 'python3 $scripts/fit.py'}}",
     ),
     "the name of an output": (
         "{uses: shell, with: {run: 'echo > $Text'}, outputs: {Text: {type: text}}}",
@@ -78,25 +78,25 @@ CASES = {
         "{uses: shell, with: {run: 'echo $Topic'}}",
         "exit status 1: ../script.sh: line 1: Topic: unbound variable",
         "a script reads what is bound: write `Topic: ${{ inputs.Topic }}` under `with:`",
-        '{uses: shell, with: {Topic: "${{ inputs.Topic }}", run: \'echo $Topic\'}}',
+        "{uses: shell, with: {Topic: \"${{ inputs.Topic }}\", run: 'echo $Topic'}}",
     ),
     "a loop variable": (
         "{uses: shell, for: [s], with: {run: 'echo $s'}}",
         "exit status 1: ../script.sh: line 1: s: unbound variable",
         "a script reads what is bound: write `s: ${{ s }}` under `with:`",
-        '{uses: shell, for: [s], with: {s: "${{ s }}", run: \'echo $s\'}}',
+        "{uses: shell, for: [s], with: {s: \"${{ s }}\", run: 'echo $s'}}",
     ),
     "a misspelt variable": (
-        '{uses: shell, with: {topic: "${{ inputs.Topic }}", run: \'echo $topci\'}}',
+        "{uses: shell, with: {topic: \"${{ inputs.Topic }}\", run: 'echo $topci'}}",
         "exit status 1: ../script.sh: line 1: topci: unbound variable",
         "did you mean `$topic`?",
-        '{uses: shell, with: {topic: "${{ inputs.Topic }}", run: \'echo $topic\'}}',
+        "{uses: shell, with: {topic: \"${{ inputs.Topic }}\", run: 'echo $topic'}}",
     ),
     "words of Snakemake": (
         "{uses: shell, with: {run: 'sort {input} > $out_T'}, outputs: {T: {type: text}}}",
         "exit status 2: sort: cannot read: {input}: No such file or directory",
         '`{input}` is text to bash: write "$name", an entry of `with:`',
-        '{uses: shell, with: {data: "${{ inputs.Data }}", run: \'sort $data > $out_T\'}, outputs: {T: {type: text}}}',
+        "{uses: shell, with: {data: \"${{ inputs.Data }}\", run: 'sort $data > $out_T'}, outputs: {T: {type: text}}}",
     ),
     "a program that is not there": (
         "{uses: shell, with: {run: 'no-such-samtools sort'}}",
@@ -115,7 +115,7 @@ CASES = {
         "{uses: shell, needs: [Made], with: {run: 'cat out/t.txt'}}",
         "exit status 1: cat: out/t.txt: No such file or directory",
         "`out/t.txt` is published by another job, and a step reads what is bound: bind `${{ jobs.Made.outputs.T }}`",
-        '{uses: shell, with: {t: "${{ jobs.Made.outputs.T }}", run: \'cat $t\'}}',
+        "{uses: shell, with: {t: \"${{ jobs.Made.outputs.T }}\", run: 'cat $t'}}",
     ),
     "a loop variable as a file": (
         '{uses: shell, for: [r], with: {read: "${{ r }}", run: \'cat "$read"\'}}',
