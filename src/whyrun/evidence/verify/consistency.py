@@ -198,6 +198,7 @@ class RecordedCommand(msgspec.Struct, tag_field="cmd", tag="exec_step", forbid_u
     recalled: dict[str, Any] = {}
     recalled_elsewhere: dict[str, Any] = {}
     compare: dict[str, _Version] = {}
+    shared: bool = False
 
 
 class _InCfg(msgspec.Struct, frozen=True):
