@@ -27,7 +27,15 @@ export function failureCard(failure, {id, brief = false, open = false} = {}) {
         : nothing
     }
     ${printed('Last lines of stderr', failure.stderr, open)}${printed('Last lines of stdout', failure.stdout, false)}
-    ${brief && id && !open ? html`<p class="failure-more"><a href=${link('why', id)}>Traceback and output</a></p>` : nothing}
+    ${
+      brief && id && !open
+        ? html`<p class="failure-more">
+            <a href=${link('why', id)}
+              >${failure.traceback ? 'Its reasons, and what follows' : 'Traceback and output'}</a
+            >
+          </p>`
+        : nothing
+    }
   </article>`
 }
 

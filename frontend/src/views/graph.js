@@ -41,7 +41,7 @@ export function graphView(ctx) {
         : story(ctx),
     label: id ? `Why ${id}` : 'What will run, and why',
     foot: id
-      ? html`<p class="hint soft">In focus: what ${id} reads, and what it makes run. <kbd>esc</kbd> clears</p>`
+      ? html`<p class="hint soft"><kbd>esc</kbd> clears. In focus: what ${id} reads, and what it makes run.</p>`
       : nothing,
     strip: state.totals ? timeMachine(ctx) : nothing,
   })
@@ -160,7 +160,7 @@ function cause(ctx, code, n, nodes) {
     <h2><span class="lead">Because</span> ${heading}</h2>
     ${code === RETRY && ctx.state.failures?.length ? failures(ctx) : opened.map((row) => opening(ctx, row, code))}
     ${
-      n > opened.length && !(code === RETRY && n <= 3)
+      n > opened.length && !(code === RETRY && ctx.state.failures?.length)
         ? html`<ul class="jobs">
             ${
               nodes.length === 1 || n > 12
@@ -259,20 +259,18 @@ function following(nodes) {
   return html`<section class="cause follows">
     <h2><span class="lead">So</span> ${plural(total, 'job')} ${total === 1 ? 'follows' : 'follow'}</h2>
     <ul class="jobs">
-      ${later
-        .slice(0, 12)
-        .map(
-          ([node, n]) =>
-            html`<li>
-              <a
-                class="id"
-                data-id=${node.count === 1 ? node.first : node.pattern}
-                href=${link('why', node.count === 1 ? node.first : node.pattern)}
-                >${glyph(node.states.planned ? 'planned' : 'deferred')}${idText(node.job)}</a
-              >
-              <span class="soft">${node.count > 1 ? `${count(n)} of ${count(node.count)}` : node.action}</span>
-            </li>`,
-        )}
+      ${later.slice(0, 12).map(
+        ([node, n]) =>
+          html`<li>
+            <a
+              class="id"
+              data-id=${node.count === 1 ? node.first : node.pattern}
+              href=${link('why', node.count === 1 ? node.first : node.pattern)}
+              >${glyph(node.states.planned ? 'planned' : 'deferred')}${idText(node.job)}</a
+            >
+            <span class="soft">${node.count > 1 ? `${count(n)} of ${count(node.count)}` : node.action}</span>
+          </li>`,
+      )}
       ${later.length > 12 ? html`<li class="soft">and ${count(later.length - 12)} more</li>` : nothing}
     </ul>
     <p class="soft note">A job is skipped after all if what it reads comes out the same.</p>

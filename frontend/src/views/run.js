@@ -6,8 +6,10 @@ import {said} from '../parts/time_machine.js'
 import {timeline} from '../parts/run_timeline.js'
 import {ago, bare, bytes, count, duration, money, plural, when} from '../format.js'
 import {link, linkTo} from '../router.js'
+import {glyph} from '../states.js'
 
 const SHOWN = 50
+const CARDS = 3
 
 export function runView(ctx) {
   const id = ctx.route.args[0]
@@ -29,9 +31,7 @@ export function runView(ctx) {
           >${ago(own.started)}</span
         >${own.backend ? ` · ${own.backend}` : nothing}
       </p>
-      ${run.live && run.progress ? progress(run.progress) : nothing}
-      ${(run.failures ?? []).slice(0, SHOWN).map((failure, at) => failureCard({...failure}, {id: failure.id, brief: true, open: at === 0 && run.failures.length === 1}))}
-      ${(run.failures?.length ?? 0) > SHOWN ? html`<p class="soft">and ${plural(run.failures.length - SHOWN, 'more failure')}</p>` : nothing}
+      ${run.live && run.progress ? progress(run.progress) : nothing} ${failures(run)}
       ${run.timeline?.steps?.length ? section('When', timeline(run), {aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`}) : nothing}
       ${comparisons(run)}
       <div class="columns">${byJob(run)}${slowest(run)}</div>
@@ -75,6 +75,28 @@ export function runView(ctx) {
       ${command(ctx.command(run.command))}`
   })
 }
+
+// The first ones in full, more of them in a line each.
+function failures({failures: list = []}) {
+  const cards = list.slice(0, CARDS)
+  const rows = list.slice(CARDS, SHOWN)
+  const open = list.length === 1
+  return html`${cards.map((failure) => failureCard(failure, {id: failure.id, brief: true, open}))}
+  ${
+    rows.length
+      ? html`<ul class="instances more-failures">
+          ${rows.map(failureRow)}
+        </ul>`
+      : nothing
+  }
+  ${list.length > SHOWN ? html`<p class="soft">and ${plural(list.length - SHOWN, 'more failure')}</p>` : nothing}`
+}
+
+const failureRow = (failure) =>
+  html`<li data-id=${failure.id} data-code=${failure.status}>
+    <span class="mark">${glyph('failed')}</span>
+    <span class="row-main">${idLink(failure.id, {kind: false})}<span class="row-text bad">${failure.error}</span></span>
+  </li>`
 
 const progress = ({ended, planned, done, left, elapsed}) =>
   html`<div class="progress">

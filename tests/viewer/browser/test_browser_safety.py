@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 AXE = Path(__file__).parents[3] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = [
     ("graph",), ("why", "Job:ThenImage[1]"), ("why", "Job:ThenImage[*]"), ("plan", "r0003"), ("run", "r0003"),
-    ("artifacts",), ("artifact", "Artifact:Script.Story"), ("diff", "r0001", "r0002"), ("whatif",),
+    ("runs",), ("artifacts",), ("artifact", "Artifact:Script.Story"), ("diff", "r0001", "r0002"), ("whatif",),
 ]  # fmt: skip
 
 
