@@ -158,18 +158,25 @@ export class GraphElement extends ZoomElement {
       </div>`
   }
 
+  // A frame round the jobs of each import.
   groups({model, spots}) {
     return model.groups.map((name) => {
-      const {x, y, width, height} = spots.get(`in:${name}`)
-      return html`<button
-        type="button"
-        class="import"
-        title="Close ${name} (g)"
-        @click=${() => {
-          this.closed = new Set([...this.closed, name])
-        }}
-        style=${css({transform: `translate(${x - width / 2 - 8}px, ${y - height / 2 - 24}px)`, width: `${width + 16}px`, height: `${height + 32}px`})}
-      >
+      const inside = model.boxes.filter((box) => box.parent === name || box.parent?.startsWith(`${name}/`))
+      if (!inside.length) return nothing
+      const edges = inside.map((box) => [spots.get(box.id), box.parent === name ? 0 : 1])
+      const left = Math.min(...edges.map(([{x, width}, deep]) => x - width / 2 - 14 - deep * 8))
+      const right = Math.max(...edges.map(([{x, width}, deep]) => x + width / 2 + 14 + deep * 8))
+      const top = Math.min(...edges.map(([{y, height}, deep]) => y - height / 2 - 26 - deep * 20))
+      const bottom = Math.max(...edges.map(([{y, height}, deep]) => y + height / 2 + 14 + deep * 8))
+      const place = {
+        transform: `translate(${left}px, ${top}px)`,
+        width: `${right - left}px`,
+        height: `${bottom - top}px`,
+      }
+      const close = () => {
+        this.closed = new Set([...this.closed, name])
+      }
+      return html`<button type="button" class="import" title="Close ${name} (i)" @click=${close} style=${css(place)}>
         <span>${name}</span>
       </button>`
     })

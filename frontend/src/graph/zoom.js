@@ -1,7 +1,8 @@
 // What is drawn in `.stage` can be dragged, zoomed and shown as a whole, with mouse, fingers and keys.
 import {LitElement} from 'lit'
 
-const LEGIBLE = 0.62 // below this scale nobody can read
+const TOO_SMALL = 0.48 // below this scale nobody can read
+const LEGIBLE = 0.62
 
 // `placed.result` has the width and height of the whole; `beginning()` and `chosen()` name a spot in it.
 export class ZoomElement extends LitElement {
@@ -17,7 +18,7 @@ export class ZoomElement extends LitElement {
     const {width, height} = this.placed.result
     const scale = Math.min(1.3, Math.max(Math.min(this.clientWidth / width, this.clientHeight / height), 0.05))
     this.view = {scale, x: (this.clientWidth - width * scale) / 2, y: (this.clientHeight - height * scale) / 2}
-    if (!whole && scale < LEGIBLE) this.begin()
+    if (!whole && scale < TOO_SMALL) this.begin()
     this.apply()
   }
 

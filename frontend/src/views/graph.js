@@ -15,7 +15,7 @@ import {
 } from '../parts/basics.js'
 import {link} from '../router.js'
 import {codeWords, isConsequence, reasonCard} from '../parts/reasons.js'
-import {count, duration, plural} from '../format.js'
+import {bare, count, duration, plural} from '../format.js'
 import {glyph, stateOf} from '../states.js'
 import {failureCard} from '../parts/failure.js'
 import {instanceList} from '../parts/instances.js'
@@ -40,7 +40,7 @@ export function graphView(ctx) {
         ? listPanel(ctx)
         : story(ctx),
     label: id ? `Why ${id}` : 'What will run, and why',
-    foot: id
+    foot: id?.startsWith('Job:')
       ? html`<p class="hint soft"><kbd>esc</kbd> clears. In focus: what ${id} reads, and what it makes run.</p>`
       : nothing,
     strip: state.totals ? timeMachine(ctx) : nothing,
@@ -196,7 +196,8 @@ function changedName(why) {
   const change = why?.changes?.[0]
   const path = change?.path ?? change?.new?.path ?? change?.old?.path
   const others = (why?.explain?.reasons ?? []).filter((reason) => reason.code === 'INPUT_CHANGED').length - 1
-  const name = path ?? change?.name ?? why?.explain?.reasons?.[0]?.binding
+  const input = change?.id && !/\.(with|env|action)/.test(change.id) ? bare(change.id) : null
+  const name = path ?? input ?? change?.name ?? why?.explain?.reasons?.[0]?.binding
   return !name
     ? 'something that a job reads changed'
     : name === 'action'

@@ -208,25 +208,29 @@ function outputs(ctx, job) {
 }
 
 function inputPanel(ctx, value) {
-  const {changed: changes = [], readers = []} = value.answer ?? {}
+  const {changed: news = [], readers = []} = value.answer ?? {}
+  const reader = news.length && readers.find((one) => one.reason === 'INPUT_CHANGED')
+  const told = reader ? ctx.read('why', {id: reader.job}).value?.changes : null
+  const changes = value.changes?.length ? value.changes : (told ?? []).filter((change) => change.id === value.id)
   return html`<article class="why" data-id=${value.id}>
     <h1 class="id-title">${idText(value.id)}</h1>
     <p class="verdict">
-      ${changes.length ? 'It has changed since it was last read.' : 'It has not changed since it was last read.'}
+      ${news.length ? 'It has changed since it was last read.' : 'It has not changed since it was last read.'}
     </p>
-    ${(value.changes ?? []).map((change) => changed(change, {url: ctx.url}))}
-    ${
-      readers.length
-        ? section(
-            'Who reads it',
-            html`<ul class="jobs">
-              ${readers.slice(0, 100).map((reader) => html`<li data-id=${reader.job} data-code=${reader.reason ?? nothing}>${glyph(reader.state)}${idLink(reader.job)} <span class="soft">${reader.reason ? codeWords(reader.reason) : nothing}</span></li>`)}
-            </ul>`,
-          )
-        : empty('No job reads it.')
-    }
+    ${changes.map((change) => changed(change, {url: ctx.url}))}
+    ${readers.length ? section('Who reads it', readerList(readers)) : empty('No job reads it.')}
     ${facts([['jobs that would run if it changed', value.answer?.would_run?.length || nothing]])}
-    <p><a href=${link('lineage', value.id)}>Where it goes</a></p>
     ${command(ctx.command(value.command))}
   </article>`
 }
+
+const readerList = (readers) =>
+  html`<ul class="jobs">
+    ${readers.slice(0, 100).map(
+      (reader) =>
+        html`<li data-id=${reader.job} data-code=${reader.reason ?? nothing}>
+          ${glyph(reader.state)}${idLink(reader.job)}
+          <span class="soft">${reader.reason ? codeWords(reader.reason) : nothing}</span>
+        </li>`,
+    )}
+  </ul>`
