@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -312,7 +311,7 @@ class WorkflowRun:
         return files
 
     def record_start(self, recorder: Recorder) -> None:
-        _record_inputs(recorder, self.snapshot, self.project.folder)
+        _record_inputs(recorder, self.snapshot, self.project)
         plan = self.plan
         recorder.event(
             ev.PlanComputed(
@@ -337,8 +336,14 @@ def code_guard(project: Project, snapshot: PlanningSnapshot) -> CodeGuard:
     return CodeGuard(str(project.folder), files, project.is_current, named)
 
 
-def _record_inputs(recorder: Recorder, snapshot: PlanningSnapshot, project: Path) -> None:
-    """Record the inputs that have changed since the log last named them."""
+KEPT_INPUT = 1 << 20  # bytes of an input file that is kept
+KEPT_INPUTS = 64 << 20  # bytes that one run keeps
+KEPT_FILES = 1000  # of one run: each is a file to be made
+
+
+def _record_inputs(recorder: Recorder, snapshot: PlanningSnapshot, project: Project) -> None:
+    """Record the inputs that have changed since the log last named them, and keep small files, to be shown later."""
+    room, files = (KEPT_INPUTS, KEPT_FILES) if project.config.keep_inputs else (0, 0)
     inputs = dict(leaf_inputs(snapshot.dependency_graph.inputs))
     for id_ in sorted(changed_inputs(snapshot.dependency_graph.inputs, snapshot.records.inputs)):
         value = inputs.get(id_)
@@ -348,5 +353,9 @@ def _record_inputs(recorder: Recorder, snapshot: PlanningSnapshot, project: Path
         small: Any = msgspec.UNSET
         if not value.type.is_path and is_small(value.value):
             small = value.value
-        file_size = input_size(project, InputAt(id_, value))
+        file_size = input_size(project.folder, InputAt(id_, value))
+        if value.path is not None and file_size is not None and file_size <= min(room, KEPT_INPUT) and files:
+            # A file that has changed since it was observed is not kept; its step will tell.
+            kept = project.store.restore_from(project.folder / value.path, value.sha256)
+            room, files = room - file_size * kept, files - kept
         recorder.event(ev.InputRecorded(id=id_, sha256=value.sha256, size=file_size, value=small))
