@@ -128,7 +128,15 @@ export class App extends LitElement {
         class="view-${view} ${graphic(view) && (!state.value || state.value.totals) ? 'graphic' : 'page'}"
       >
         ${this.notices(state.value)}
-        ${state.error ? problem(state.error) : !state.value ? waiting() : !state.value.totals && PLANNED.has(view) ? withoutPlan(ctx) : show(ctx)}
+        ${
+          state.error
+            ? problem(state.error)
+            : !state.value
+              ? waiting()
+              : !state.value.totals && PLANNED.has(view)
+                ? withoutPlan(ctx)
+                : show(ctx)
+        }
       </main>
       ${
         this.ui.help
@@ -221,7 +229,11 @@ export class App extends LitElement {
           </details>`
         : nothing
     }
-    ${this.ui.lost ? html`<p class="notice" role="status">The server does not answer. What you see is the last state.</p>` : nothing}
+    ${
+      this.ui.lost
+        ? html`<p class="notice" role="status">The server does not answer. What you see is the last state.</p>`
+        : nothing
+    }
     ${
       state?.problems?.length
         ? html`<div class="notice bad" role="alert">
@@ -231,7 +243,11 @@ export class App extends LitElement {
                 (one) =>
                   html`<p data-code=${one.code}>
                     <code>${one.code}</code> ${one.message}
-                    ${one.place || one.file ? html`<span class="soft">${one.place ?? `${one.file}${one.line ? `:${one.line}` : ''}`}</span>` : nothing}${one.hint ? html`<br /><span class="soft">${one.hint}</span>` : nothing}
+                    ${
+                      one.place || one.file
+                        ? html`<span class="soft">${one.place ?? `${one.file}${one.line ? `:${one.line}` : ''}`}</span>`
+                        : nothing
+                    }${one.hint ? html`<br /><span class="soft">${one.hint}</span>` : nothing}
                   </p>`,
               )}
             ${state.problems.length > 8 ? html`<p>… and ${state.problems.length - 8} more</p>` : nothing}
@@ -251,7 +267,9 @@ function icon(state) {
       : totals
         ? ['clean', '#3f9d66']
         : ['never', '#8a9099']
-  const href = `data:image/svg+xml,${encodeURIComponent(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12"><path fill="${colour}" fill-rule="evenodd" d="${shapePath(shape)}"/></svg>`)}`
+  const path = `<path fill="${colour}" fill-rule="evenodd" d="${shapePath(shape)}"/>`
+  const picture = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 12 12">${path}</svg>`
+  const href = `data:image/svg+xml,${encodeURIComponent(picture)}`
   const link =
     document.querySelector('link[rel=icon]') ??
     document.head.appendChild(Object.assign(document.createElement('link'), {rel: 'icon'}))
@@ -271,13 +289,30 @@ function headline({totals, outcomes, estimate, unfinished}) {
     ['inactive', totals.inactive],
     ['clean', totals.clean],
   ].filter(([, n]) => n > 0)
-  return html`${unfinished ? html`<a class="chip tone-live" href=${link('run', unfinished.run)}>${unfinished.run} ${unfinished.state}</a>` : nothing}
-  ${chips.map(([name, n]) => html`<a class="chip-link" href=${link('graph', {list: name})} data-total=${name} data-count=${n}>${stateChip(name, {words: words(name, n)})}</a>`)}
-  ${totals.planned ? html`<span class="soft about">${estimate === null || estimate === undefined ? 'time not known yet' : `about ${duration(estimate)}`}</span>` : nothing}`
+  return html`${
+    unfinished
+      ? html`<a class="chip tone-live" href=${link('run', unfinished.run)}>${unfinished.run} ${unfinished.state}</a>`
+      : nothing
+  }
+  ${chips.map(
+    ([name, n]) =>
+      html`<a class="chip-link" href=${link('graph', {list: name})} data-total=${name} data-count=${n}
+        >${stateChip(name, {words: words(name, n)})}</a
+      >`,
+  )}
+  ${
+    totals.planned
+      ? html`<span class="soft about"
+          >${estimate === null || estimate === undefined ? 'time not known yet' : `about ${duration(estimate)}`}</span
+        >`
+      : nothing
+  }`
 }
 
 const words = (name, n) =>
-  `${count(n)} ${{planned: 'to run', clean: 'up to date', reused: 'reused', failed: 'failed', open: 'not known yet'}[name] ?? name}`
+  `${count(n)} ${
+    {planned: 'to run', clean: 'up to date', reused: 'reused', failed: 'failed', open: 'not known yet'}[name] ?? name
+  }`
 
 const withoutPlan = (ctx) =>
   html`<p class="verdict">Put the file right, and the plan comes back by itself. What has been run stays here.</p>

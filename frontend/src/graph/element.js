@@ -234,7 +234,11 @@ export class GraphElement extends ZoomElement {
       class=${classes}
       data-id=${group ? box.name : only ? box.first : box.pattern}
       data-state=${top}
-      style=${css({transform: `translate(${spot.x - box.width / 2}px, ${spot.y - box.height / 2}px)`, width: `${box.width}px`, height: `${box.height}px`})}
+      style=${css({
+        transform: `translate(${spot.x - box.width / 2}px, ${spot.y - box.height / 2}px)`,
+        width: `${box.width}px`,
+        height: `${box.height}px`,
+      })}
     >
       ${
         group
@@ -301,7 +305,19 @@ export class GraphElement extends ZoomElement {
               data-code=${row.code ?? nothing}
               title="${row.id}: ${stateOf(now(row)).word}"
             >
-              ${images.has(row.id) && row.state !== 'inactive' ? this.picture(images.get(row.id)) : html`<span class="no-picture">${row.state === 'inactive' ? 'condition is false' : row.outcome === 'failed' ? 'failed' : 'no picture yet'}</span>`}
+              ${
+                images.has(row.id) && row.state !== 'inactive'
+                  ? this.picture(images.get(row.id))
+                  : html`<span class="no-picture"
+                      >${
+                        row.state === 'inactive'
+                          ? 'condition is false'
+                          : row.outcome === 'failed'
+                            ? 'failed'
+                            : 'no picture yet'
+                      }</span
+                    >`
+              }
               <span class="instance-index"
                 >${now(row) === 'clean' ? nothing : glyph(now(row))}${idParts(row.id).index.slice(1, -1)}</span
               ></a

@@ -57,7 +57,10 @@ export function curve(points, direction) {
   let path = `M${at(xs[0], ys[0])}`
   for (let i = 1; i <= last; i++) {
     const third = (xs[i] - xs[i - 1]) * (last === 1 ? 0.5 : 0.4)
-    path += `C${at(xs[i - 1] + third, ys[i - 1] + slope[i - 1] * third)} ${at(xs[i] - third, ys[i] - slope[i] * third)} ${at(xs[i], ys[i])}`
+    path += `C${at(
+      xs[i - 1] + third,
+      ys[i - 1] + slope[i - 1] * third,
+    )} ${at(xs[i] - third, ys[i] - slope[i] * third)} ${at(xs[i], ys[i])}`
   }
   return path
 }
@@ -142,6 +145,8 @@ export function folded(placed, width, height) {
   }
 }
 
+const at2 = (x, y) => `${r(x)} ${r(y)}`
+
 // The lines of all edges. One that leads into another band goes through the space between the bands.
 export function paths(edges, result, direction) {
   const spot = new Map(result.nodes.map((node) => [node.id, node]))
@@ -153,9 +158,8 @@ export function paths(edges, result, direction) {
     const between =
       result.height * (b.band / (Math.max(...result.nodes.map((node) => node.band)) + 1)) - BAND / 2 + (at % 5) * 3
     const bend = Math.min(26, Math.abs(between - first.y) / 2)
-    return (
-      `M${r(first.x)} ${r(first.y)}C${r(first.x + bend)} ${r(first.y)} ${r(first.x + bend)} ${r(between)} ${r(first.x)} ${r(between)}` +
-      `L${r(last.x)} ${r(between)}C${r(last.x - bend)} ${r(between)} ${r(last.x - bend)} ${r(last.y)} ${r(last.x)} ${r(last.y)}`
-    )
+    const [a1, a2, b1, b2] = [first.x, first.x + bend, last.x, last.x - bend]
+    const down = `M${at2(a1, first.y)}C${at2(a2, first.y)} ${at2(a2, between)} ${at2(a1, between)}`
+    return `${down}L${at2(b1, between)}C${at2(b2, between)} ${at2(b2, last.y)} ${at2(b1, last.y)}`
   })
 }

@@ -1,7 +1,7 @@
 // Small pieces that every view uses: links of IDs, state chips, the command with its copy button, empty places.
-import {html, nothing} from 'lit'
+import {html, nothing, svg} from 'lit'
 import {linkTo} from '../router.js'
-import {glyph, stateOf} from '../states.js'
+import {glyph, rank, stateOf} from '../states.js'
 import {count, idParts} from '../format.js'
 
 // Long IDs break at dots, brackets and slashes, and keep their kind in a lighter tone.
@@ -45,7 +45,6 @@ export function bar(states, {label = true} = {}) {
   </svg>`
 }
 
-import {svg} from 'lit'
 const piece = (
   from,
   width,
@@ -53,11 +52,21 @@ const piece = (
 ) => svg`<rect x=${from + (from ? 0.4 : 0)} y="0" width=${Math.max(width - (from ? 0.4 : 0), 0.6)}
   height="4" class="fill-${tone}"></rect>`
 
-import {rank} from '../states.js'
 export const sorted = (states) =>
   Object.entries(states ?? {})
     .filter(([, n]) => n > 0)
     .sort(([a], [b]) => rank(a) - rank(b))
+
+// {planned: 2, …} in words, with the shapes; programs read the counts.
+export const counts = (states) =>
+  html`<p class="said-line">
+    ${sorted(states).map(
+      ([name, n]) =>
+        html`<span class="said tone-${stateOf(name).tone}" data-total=${name} data-count=${n}>
+          ${glyph(name)}${count(n)} ${stateOf(name).word}
+        </span>`,
+    )}
+  </p>`
 
 const SAFE = /^[\w@%+=:,./~-]+$/
 export const shellQuote = (word) => (SAFE.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`)

@@ -10,11 +10,17 @@ export function failureCard(failure, {id, brief = false, open = false} = {}) {
   return html`<article class="failure" data-id=${id ?? nothing} data-code=${failure.status ?? 'FAILED'}>
     <p class="failure-head">
       ${glyph('failed')}<b>${brief && id ? idLink(id) : 'It failed'}</b>
-      ${failure.run ? html`in <a href=${link('run', failure.run)}>${failure.run}</a>` : nothing}${failure.attempt > 1 ? html`, attempt ${failure.attempt}` : nothing}
+      ${failure.run ? html`in <a href=${link('run', failure.run)}>${failure.run}</a>` : nothing}${
+        failure.attempt > 1 ? html`, attempt ${failure.attempt}` : nothing
+      }
     </p>
     <p class="failure-error">${named ? html`<b>${named}</b>: ` : nothing}${error}</p>
     ${failure.place ? html`<p class="soft"><code>${failure.place}</code></p>` : nothing}
-    ${failure.because?.length ? html`<p>Blocked by ${failure.because.slice(0, 5).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}</p>` : nothing}
+    ${
+      failure.because?.length
+        ? html`<p>Blocked by ${failure.because.slice(0, 5).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}</p>`
+        : nothing
+    }
     ${
       failure.traceback
         ? html`<details ?open=${open}>

@@ -26,7 +26,10 @@ export function instanceList(ctx, {job, state, outcome, code, filters = false}) 
               ><span class="sr">State</span
               ><select @change=${(event) => setParams({state: event.target.value, page: null})}>
                 <option value="" ?selected=${!ctx.params.state}>all states</option>
-                ${ORDER.filter((name) => name !== 'failed' && name !== 'running').map((name) => html`<option value=${name} ?selected=${ctx.params.state === name}>${stateOf(name).word}</option>`)}
+                ${ORDER.filter((name) => name !== 'failed' && name !== 'running').map(
+                  (name) =>
+                    html`<option value=${name} ?selected=${ctx.params.state === name}>${stateOf(name).word}</option>`,
+                )}
               </select></label
             >`
           : nothing

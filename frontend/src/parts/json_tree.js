@@ -5,7 +5,11 @@ const PART = 100
 
 export const jsonTree = (value) =>
   html`<div class="json" role="group" aria-label="JSON">
-    ${value !== null && typeof value === 'object' ? html`<wr-json .value=${value} .depth=${0}></wr-json>` : scalar(value)}
+    ${
+      value !== null && typeof value === 'object'
+        ? html`<wr-json .value=${value} .depth=${0}></wr-json>`
+        : scalar(value)
+    }
   </div>`
 
 const scalar = (value) =>
@@ -62,8 +66,13 @@ class JsonNode extends LitElement {
                         value !== null && typeof value === 'object' && !short(value)
                           ? html`<wr-json .name=${String(name)} .value=${value} .depth=${this.depth + 1}></wr-json>`
                           : html`<span class="json-leaf"
-                              ><span class="json-key">${name}</span
-                              >${short(value) ? html`<span class="json-number">${JSON.stringify(value).replaceAll(',', ', ')}</span>` : scalar(value)}</span
+                              ><span class="json-key">${name}</span>${
+                                short(value)
+                                  ? html`<span class="json-number"
+                                      >${JSON.stringify(value).replaceAll(',', ', ')}</span
+                                    >`
+                                  : scalar(value)
+                              }</span
                             >`
                       }
                     </li>`,

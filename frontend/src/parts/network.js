@@ -32,22 +32,33 @@ class Network extends LitElement {
     this.placed = {result, lines, paths: paths(lines, result, 'LR')}
   }
 
+  drawing({result, lines, paths: curves}) {
+    const arrow = svg`<marker id="net" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7"
+      orient="auto"><path class="arrow" d="M1 1 7 4 1 7"></path></marker>`
+    const line = (path, at) =>
+      svg`<path class="line" d=${path} marker-end=${lines[at].directed === false ? nothing : 'url(#net)'}></path>`
+    const box = ({id, x, y, width}) =>
+      svg`<g><rect class="net-node" x=${x - width / 2} y=${y - 15} width=${width} height="30" rx="8"></rect>
+        <text x=${x} y=${y + 4} text-anchor="middle">${id.length > 20 ? `${id.slice(0, 19)}…` : id}</text></g>`
+    return html`<div class="scroll network" tabindex="0" role="region" aria-label="Graph">
+      <svg width=${result.width} height=${result.height} role="img" aria-label="Graph of ${result.nodes.length} nodes">
+        <defs>${arrow}</defs>
+        ${curves.map(line)}${result.nodes.map(box)}
+      </svg>
+    </div>`
+  }
+
   render() {
     const {nodes, edges} = this.network
-    return html`${
-        this.placed
-          ? html`<div class="scroll network" tabindex="0" role="region" aria-label="Graph">
-              ${svg`<svg width=${this.placed.result.width} height=${this.placed.result.height} role="img" aria-label="Graph of ${nodes.length} nodes">
-        <defs><marker id="net" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto"><path class="arrow" d="M1 1 7 4 1 7"></path></marker></defs>
-        ${this.placed.paths.map((path, at) => svg`<path class="line" d=${path} marker-end=${this.placed.lines[at].directed === false ? nothing : 'url(#net)'}></path>`)}
-        ${this.placed.result.nodes.map((node) => svg`<g><rect class="net-node" x=${node.x - node.width / 2} y=${node.y - 15} width=${node.width} height="30" rx="8"></rect><text x=${node.x} y=${node.y + 4} text-anchor="middle">${node.id.length > 20 ? `${node.id.slice(0, 19)}…` : node.id}</text></g>`)}</svg>`}
-            </div>`
-          : nothing
-      }
+    return html`${this.placed ? this.drawing(this.placed) : nothing}
       <details>
         <summary>${plural(nodes.length, 'node')}, ${plural(edges.length, 'edge')}</summary>
         <ul class="jobs">
-          ${edges.slice(0, 200).map((edge) => html`<li>${edge.from} ${edge.directed === false ? '—' : '→'} ${edge.to}</li>`)}${edges.length > 200 ? html`<li class="soft">and ${count(edges.length - 200)} more</li>` : nothing}
+          ${edges
+            .slice(0, 200)
+            .map((edge) => html`<li>${edge.from} ${edge.directed === false ? '—' : '→'} ${edge.to}</li>`)}${
+            edges.length > 200 ? html`<li class="soft">and ${count(edges.length - 200)} more</li>` : nothing
+          }
         </ul>
       </details>`
   }

@@ -12,8 +12,21 @@ export function preview(ctx, it) {
   const show = KINDS[it.kind]
   const gone = it.href && !url ? html`<p class="soft">Its bytes are not in this file (${bytes(it.size)}).</p>` : nothing
   return html`<div class="preview preview-${it.kind}" data-sha256=${it.sha256 ?? nothing}>
-    ${show && !(gone !== nothing && ONLY_BYTES.has(it.kind)) ? show(it, url, ctx) : ONLY_BYTES.has(it.kind) ? gone : other(it)}
-    ${url && ctx.live ? html`<p class="preview-foot"><a href=${`${url}${url.includes('?') ? '&' : '?'}download=1`} download>Download</a> <span class="soft">${bytes(it.size)}${it.media_type ? ` · ${it.media_type}` : ''}</span></p>` : nothing}
+    ${
+      show && !(gone !== nothing && ONLY_BYTES.has(it.kind))
+        ? show(it, url, ctx)
+        : ONLY_BYTES.has(it.kind)
+          ? gone
+          : other(it)
+    }
+    ${
+      url && ctx.live
+        ? html`<p class="preview-foot">
+            <a href=${`${url}${url.includes('?') ? '&' : '?'}download=1`} download>Download</a>
+            <span class="soft">${bytes(it.size)}${it.media_type ? ` · ${it.media_type}` : ''}</span>
+          </p>`
+        : nothing
+    }
   </div>`
 }
 
@@ -54,21 +67,41 @@ export function dataTable({columns = [], rows = [], total_rows: total}) {
       <table class="table small narrow">
         <thead>
           <tr>
-            ${columns.map((column) => html`<th class=${numeric(column) ? 'num' : ''}>${column.name}<span class="th-kind">${column.type}</span></th>`)}
+            ${columns.map(
+              (column) =>
+                html`<th class=${numeric(column) ? 'num' : ''}>
+                  ${column.name}<span class="th-kind">${column.type}</span>
+                </th>`,
+            )}
           </tr>
         </thead>
         <tbody>
           ${rows.slice(0, ROWS).map(
             (row) =>
               html`<tr>
-                ${row.map((cell, at) => html`<td class=${numeric(columns[at] ?? {}) ? 'num' : ''}>${cell === null || cell === undefined ? html`<span class="soft">null</span>` : typeof cell === 'object' ? inline(cell, 80) : String(cell)}</td>`)}
+                ${row.map(
+                  (cell, at) =>
+                    html`<td class=${numeric(columns[at] ?? {}) ? 'num' : ''}>
+                      ${
+                        cell === null || cell === undefined
+                          ? html`<span class="soft">null</span>`
+                          : typeof cell === 'object'
+                            ? inline(cell, 80)
+                            : String(cell)
+                      }
+                    </td>`,
+                )}
               </tr>`,
           )}
         </tbody>
       </table>
     </div>
     <p class="soft">
-      ${rows.length < (total ?? rows.length) || rows.length > ROWS ? `the first ${count(Math.min(rows.length, ROWS))} of ` : ''}${plural(total ?? rows.length, 'row')},
+      ${
+        rows.length < (total ?? rows.length) || rows.length > ROWS
+          ? `the first ${count(Math.min(rows.length, ROWS))} of `
+          : ''
+      }${plural(total ?? rows.length, 'row')},
       ${plural(columns.length, 'column')}
     </p>`
 }

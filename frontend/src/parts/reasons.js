@@ -70,7 +70,9 @@ function inputSentence({
   if (problem) return html`<b>${binding}</b> cannot be computed: ${problem}`
   if (binding === 'action')
     return html`The code of its action
-    changed${files?.length ? html`: ${files.map((file, at) => html`${at ? ', ' : ''}<code>${file}</code>`)}` : nothing}${versions?.length ? html` (${versions.join(', ')})` : nothing}.`
+    changed${
+      files?.length ? html`: ${files.map((file, at) => html`${at ? ', ' : ''}<code>${file}</code>`)}` : nothing
+    }${versions?.length ? html` (${versions.join(', ')})` : nothing}.`
   if (!source && !was) return html`<b>${binding}</b>: ${old ? 'another list' : 'an empty list was added or removed'}.`
   if (!source) return html`<b>${binding}</b> no longer reads ${idLink(was)}.`
   const own = /\.(with|env)\./.exec(source) || source.endsWith('.action')
@@ -119,7 +121,9 @@ export function changed(change, {url, compact = false} = {}) {
     return html`<div class="then-now">
       ${pictured(old, url, old?.run ?? 'before')}<span class="to">${icons.arrow}</span>${pictured(now, url, 'now')}
       <p class="soft path">
-        ${path ?? nothing}${old?.size && now?.size ? html`<br />${bytes(old.size)} → ${bytes(now.size)}` : nothing}${change.summary ? html`<br />${change.summary}` : nothing}
+        ${path ?? nothing}${old?.size && now?.size ? html`<br />${bytes(old.size)} → ${bytes(now.size)}` : nothing}${
+          change.summary ? html`<br />${change.summary}` : nothing
+        }
       </p>
     </div>`
   }
@@ -153,7 +157,9 @@ function pictured(one, url, label) {
       src
         ? html`<img src=${src} alt="${label}: ${one.sha256 ? shortHash(one.sha256) : ''}" decoding="async" />`
         : html`<span class="no-picture"
-            >${one?.kept === false ? 'old content not kept' : one ? shortHash(one.sha256) || 'not here' : 'nothing'}</span
+            >${
+              one?.kept === false ? 'old content not kept' : one ? shortHash(one.sha256) || 'not here' : 'nothing'
+            }</span
           >`
     }
     <figcaption>
@@ -172,6 +178,12 @@ export function textDiff(lines, more = 0, most = 400) {
             <span role="cell" class="mark">${mark}</span><span role="cell">${text}</span>
           </div>`,
       )}
-    ${more || lines.length > most ? html`<div role="row"><span role="cell" class="soft">… ${more + Math.max(lines.length - most, 0)} more lines</span></div>` : nothing}
+    ${
+      more || lines.length > most
+        ? html`<div role="row">
+            <span role="cell" class="soft">… ${more + Math.max(lines.length - most, 0)} more lines</span>
+          </div>`
+        : nothing
+    }
   </div>`
 }

@@ -16,7 +16,14 @@ export function timeline({timeline: data, live}) {
         steps.length > ONE_BY_ONE
           ? html`<wr-timeline .steps=${steps} .names=${data.steps} .scale=${scale} .lanes=${lanes}></wr-timeline>`
           : html`<div class="rows" style=${css({'--lanes': lanes})}>
-              ${scale.gaps.map((gap) => html`<span class="gap" title="idle for ${duration(gap.seconds)}" style=${css({left: `${gap.from * 100}%`, width: `${(gap.to - gap.from) * 100}%`})}></span>`)}
+              ${scale.gaps.map(
+                (gap) =>
+                  html`<span
+                    class="gap"
+                    title="idle for ${duration(gap.seconds)}"
+                    style=${css({left: `${gap.from * 100}%`, width: `${(gap.to - gap.from) * 100}%`})}
+                  ></span>`,
+              )}
               ${steps.map((step) => bit(step, data, scale))}
             </div>`
       }
@@ -24,13 +31,17 @@ export function timeline({timeline: data, live}) {
         ${ticks(scale).map(({x, text}) => html`<span style=${css({left: `${x * 100}%`})}>${text}</span>`)}
       </div>
     </div>
-    ${data.marks?.length ? html`<p class="soft marks">${summary(data)}</p>` : nothing}${data.more ? html`<p class="soft">${data.more} more attempts are not drawn.</p>` : nothing}${live ? html`<p class="soft">The run goes on.</p>` : nothing}`
+    ${data.marks?.length ? html`<p class="soft marks">${summary(data)}</p>` : nothing}${
+      data.more ? html`<p class="soft">${data.more} more attempts are not drawn.</p>` : nothing
+    }${live ? html`<p class="soft">The run goes on.</p>` : nothing}`
 }
 
 function bit(step, data, scale) {
   const id = data.steps[step.step]
   const [x, to] = [scale.at(step.start), scale.at(step.end)]
-  const words = `${id}${step.attempt > 1 ? ` attempt ${step.attempt}` : ''}: ${String(step.status ?? 'running').toLowerCase()}, ${duration(step.end - step.start)}`
+  const words = `${id}${step.attempt > 1 ? ` attempt ${step.attempt}` : ''}: ${String(
+    step.status ?? 'running',
+  ).toLowerCase()}, ${duration(step.end - step.start)}`
   return html`<a
     class="bit tone-${toneOf(step.status ?? 'RUNNING')} ${step.retry ? 'retried' : ''} ${to - x < 0.025 ? 'tiny' : ''}"
     href=${link('why', id)}
@@ -52,7 +63,9 @@ function summary({marks, steps}) {
   return [...by].map(
     ([status, ids], at) =>
       html`${at ? ' · ' : ''}<b>${String(status).toLowerCase()}</b>:
-      ${ids.slice(0, 6).map((id, i) => html`${i ? ', ' : ''}<a href=${link('why', id)}>${bare(id)}</a>`)}${ids.length > 6 ? ` and ${ids.length - 6} more` : ''}`,
+      ${ids.slice(0, 6).map((id, i) => html`${i ? ', ' : ''}<a href=${link('why', id)}>${bare(id)}</a>`)}${
+        ids.length > 6 ? ` and ${ids.length - 6} more` : ''
+      }`,
   )
 }
 

@@ -46,7 +46,11 @@ export function timeMachine(ctx) {
               >
                 <span class="stop-mark">${glyph(mark(one))}</span
                 ><span class="stop-name"
-                  >${one.run}${one.state === 'succeeded' ? nothing : html` <span class="tone-${stateOf(mark(one)).tone}">${one.state}</span>`}</span
+                  >${one.run}${
+                    one.state === 'succeeded'
+                      ? nothing
+                      : html` <span class="tone-${stateOf(mark(one)).tone}">${one.state}</span>`
+                  }</span
                 ></a
               >
             </li>`,

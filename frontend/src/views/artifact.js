@@ -18,7 +18,13 @@ export function artifactView(ctx) {
             >${own.type}${own.size === undefined ? '' : ` · ${bytes(own.size)}`}</span
           >
         </p>
-        ${value.preview ? preview(ctx, {...value.preview, id}) : html`<p class="soft">${own.state === 'available' ? 'Its content cannot be shown.' : 'It is not there yet.'}</p>`}
+        ${
+          value.preview
+            ? preview(ctx, {...value.preview, id})
+            : html`<p class="soft">
+                ${own.state === 'available' ? 'Its content cannot be shown.' : 'It is not there yet.'}
+              </p>`
+        }
         <div class="columns">
           ${section(
             'Facts',
@@ -31,7 +37,9 @@ export function artifactView(ctx) {
               [
                 'read by',
                 own.read_by?.length
-                  ? html`${own.read_by.slice(0, 12).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}${own.read_by.length > 12 ? ` and ${own.read_by.length - 12} more` : ''}`
+                  ? html`${own.read_by.slice(0, 12).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}${
+                      own.read_by.length > 12 ? ` and ${own.read_by.length - 12} more` : ''
+                    }`
                   : null,
               ],
               ['where from', html`<a href=${link('lineage', id)}>back to inputs and code</a>`],
@@ -59,7 +67,17 @@ function versions(ctx, id, {versions: list}) {
               <code>${shortHash(one.sha256)}</code>${one.kept === false ? ' · not kept' : ''}</span
             ></span
           >
-          ${!one.current && one.kept !== false && list.some((other) => other.current && other.sha256 !== one.sha256) ? html`<button type="button" class="button" @click=${() => setParams({old: one.sha256, new: list.find((other) => other.current)?.sha256})}>compare</button>` : nothing}
+          ${
+            !one.current && one.kept !== false && list.some((other) => other.current && other.sha256 !== one.sha256)
+              ? html`<button
+                  type="button"
+                  class="button"
+                  @click=${() => setParams({old: one.sha256, new: list.find((other) => other.current)?.sha256})}
+                >
+                  compare
+                </button>`
+              : nothing
+          }
         </li>`
       })}
     </ul>`,

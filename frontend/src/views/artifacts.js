@@ -15,7 +15,9 @@ export function artifactsView(ctx) {
       (value) =>
         html` <div class="filters wide">
             <div class="tags" role="group" aria-label="Kinds">
-              ${tag('all', !kind, {kind: null, page: null})}${Object.entries(value.kinds ?? {}).map(([name, n]) => tag(html`${name} <span class="number">${count(n)}</span>`, kind === name, {kind: name, page: null}))}
+              ${tag('all', !kind, {kind: null, page: null})}${Object.entries(value.kinds ?? {}).map(([name, n]) =>
+                tag(html`${name} <span class="number">${count(n)}</span>`, kind === name, {kind: name, page: null}),
+              )}
             </div>
             <label class="field"
               ><span class="sr">Filter by name</span
@@ -26,7 +28,14 @@ export function artifactsView(ctx) {
                 @change=${(event) => setParams({q: event.target.value, page: null})}
             /></label>
           </div>
-          ${value.rows.length ? html`${pictures(ctx, value.rows)}${list(value.rows)}` : empty(q || kind ? 'No artifact fits.' : 'There are no artifacts yet.', q || kind ? 'Clear the filter to see all.' : 'The first run makes them.')}
+          ${
+            value.rows.length
+              ? html`${pictures(ctx, value.rows)}${list(value.rows)}`
+              : empty(
+                  q || kind ? 'No artifact fits.' : 'There are no artifacts yet.',
+                  q || kind ? 'Clear the filter to see all.' : 'The first run makes them.',
+                )
+          }
           ${pager(value)}${command(ctx.command(value.command))}`,
     )}`
 }
@@ -45,7 +54,11 @@ function pictures(ctx, rows) {
       const src = ctx.url(row.href, row.sha256)
       return html`<li data-id=${row.id} data-state=${row.state}>
         <a href=${link('artifact', row.id)} title=${row.id}
-          >${src ? html`<img src=${src} alt="" loading="lazy" decoding="async" />` : html`<span class="no-picture">not in this file</span>`}
+          >${
+            src
+              ? html`<img src=${src} alt="" loading="lazy" decoding="async" />`
+              : html`<span class="no-picture">not in this file</span>`
+          }
           <span class="gallery-name"
             >${row.job_state && row.job_state !== 'clean' ? glyph(row.job_state) : nothing}<span class="id"
               >${idText(row.id, {kind: false})}</span
@@ -79,12 +92,22 @@ function list(rows) {
               <td>${idLink(row.id, {kind: false})}</td>
               <td class="soft">${row.type}</td>
               <td>
-                ${row.state === 'available' ? html`<span class="soft">available</span>` : html`<span class="said tone-${stateOf(row.state).tone}">${glyph(row.state)}${stateOf(row.state).word}</span>`}
+                ${
+                  row.state === 'available'
+                    ? html`<span class="soft">available</span>`
+                    : html`<span class="said tone-${stateOf(row.state).tone}"
+                        >${glyph(row.state)}${stateOf(row.state).word}</span
+                      >`
+                }
               </td>
               <td>${row.run ? html`<a href=${link('run', row.run)}>${row.run}</a>` : nothing}</td>
               <td class="num">${row.size === undefined ? '' : bytes(row.size)}</td>
               <td>
-                ${'value' in row ? html`<code>${inline(row.value, 48)}</code>` : html`<code class="soft">${shortHash(row.sha256)}</code>`}
+                ${
+                  'value' in row
+                    ? html`<code>${inline(row.value, 48)}</code>`
+                    : html`<code class="soft">${shortHash(row.sha256)}</code>`
+                }
               </td>
             </tr>`,
         )}

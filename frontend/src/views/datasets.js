@@ -25,7 +25,11 @@ function summary(ctx, {answer: it, run, runs = [], command: words}) {
   const rest = decisions.filter((one) => one.kind !== 'merge' && one.kind !== 'condition')
   return html`<p class="soft">
       ${it.composition_mode} · as composed in <a href=${link('run', run)}>${run}</a>
-      ${others.length ? html`· also ${others.map((one) => html`<a href=${link('datasets', {run: one})}>${one}</a> `)}` : nothing}
+      ${
+        others.length
+          ? html`· also ${others.map((one) => html`<a href=${link('datasets', {run: one})}>${one}</a> `)}`
+          : nothing
+      }
     </p>
     ${section('Given', given(it.inputs_manifest ?? []))}
     ${section(
@@ -104,7 +108,9 @@ function stepCard(step, merge) {
     </p>
     <div class="flow">
       <ul>
-        ${(step.bindings ?? []).map((one) => html`<li><span class="soft">${one.name}</span> ${idLink(one.id, {kind: false})} ${size(one)}</li>`)}
+        ${(step.bindings ?? []).map(
+          (one) => html`<li><span class="soft">${one.name}</span> ${idLink(one.id, {kind: false})} ${size(one)}</li>`,
+        )}
       </ul>
       ${icons.arrow}
       <ul>
@@ -112,7 +118,11 @@ function stepCard(step, merge) {
       </ul>
     </div>
     ${merge ? matched(merge) : nothing}
-    ${step.because ? html`<p class="soft">Not run: <code>${step.because.condition ?? inline(step.because)}</code> is false.</p>` : nothing}
+    ${
+      step.because
+        ? html`<p class="soft">Not run: <code>${step.because.condition ?? inline(step.because)}</code> is false.</p>`
+        : nothing
+    }
   </li>`
 }
 
@@ -124,8 +134,21 @@ function matched({rows, left, right, keys = [], how, cardinality, refused, renam
       ${refused ? html`<b class="bad">Refused.</b> ` : nothing}${how} join on <b>${keys.join(', ')}</b>
       <span class="soft">${cardinality?.found}${asked}</span>
     </p>
-    ${rows ? html`${share(left, rows.left, rows.matched_left, rows.unmatched_left)}${share(right, rows.right, rows.matched_right, rows.unmatched_right)}` : nothing}
-    ${changed.length ? html`<p class="soft">renamed: ${changed.map(([from, to]) => `${from} → ${inline(to)}`).join(', ')}</p>` : nothing}
+    ${
+      rows
+        ? html`${share(left, rows.left, rows.matched_left, rows.unmatched_left)}${share(
+            right,
+            rows.right,
+            rows.matched_right,
+            rows.unmatched_right,
+          )}`
+        : nothing
+    }
+    ${
+      changed.length
+        ? html`<p class="soft">renamed: ${changed.map(([from, to]) => `${from} → ${inline(to)}`).join(', ')}</p>`
+        : nothing
+    }
   </div>`
 }
 

@@ -56,7 +56,19 @@ function differences(ctx, value, old, now) {
       )}
     </div>
     <p class="verdict">
-      ${same ? 'They do not differ.' : html`They differ in ${changed.map(([name, list], at) => html`${at ? (at === changed.length - 1 ? ' and ' : ', ') : ''}<b data-differs=${name} data-count=${list.length}>${count(list.length)} ${list.length === 1 ? name.slice(0, -1) : name}</b>`)}.`}
+      ${
+        same
+          ? 'They do not differ.'
+          : html`They differ in
+            ${changed.map(
+              ([name, list], at) =>
+                html`${at ? (at === changed.length - 1 ? ' and ' : ', ') : ''}<b
+                    data-differs=${name}
+                    data-count=${list.length}
+                    >${count(list.length)} ${list.length === 1 ? name.slice(0, -1) : name}</b
+                  >`,
+            )}.`
+      }
     </p>
     ${contents(ctx, value, old, now)}
     ${
@@ -154,23 +166,29 @@ function contents(ctx, value, old, now) {
     'What came out differently',
     html`<div class="content-pair">
       <ul class="jobs choose">
-        ${list
-          .slice(0, SHOWN)
-          .map(
-            (one) =>
-              html`<li data-id=${one.id}>
-                <button
-                  type="button"
-                  aria-pressed=${one === chosen ? 'true' : 'false'}
-                  @click=${() => setParams({show: one.id})}
-                >
-                  ${idText(one.id, {kind: false})}
-                </button>
-                <span class="soft"
-                  >${one.old?.size !== undefined && one.new?.size !== undefined ? `${bytes(one.old.size)} → ${bytes(one.new.size)}` : one.old ? (one.new ? nothing : 'gone') : 'new'}</span
-                >
-              </li>`,
-          )}${list.length > SHOWN ? html`<li class="soft">and ${count(list.length - SHOWN)} more</li>` : nothing}
+        ${list.slice(0, SHOWN).map(
+          (one) =>
+            html`<li data-id=${one.id}>
+              <button
+                type="button"
+                aria-pressed=${one === chosen ? 'true' : 'false'}
+                @click=${() => setParams({show: one.id})}
+              >
+                ${idText(one.id, {kind: false})}
+              </button>
+              <span class="soft"
+                >${
+                  one.old?.size !== undefined && one.new?.size !== undefined
+                    ? `${bytes(one.old.size)} → ${bytes(one.new.size)}`
+                    : one.old
+                      ? one.new
+                        ? nothing
+                        : 'gone'
+                      : 'new'
+                }</span
+              >
+            </li>`,
+        )}${list.length > SHOWN ? html`<li class="soft">and ${count(list.length - SHOWN)} more</li>` : nothing}
       </ul>
       <div class="content-shown">
         ${
@@ -181,7 +199,13 @@ function contents(ctx, value, old, now) {
             : both
               ? beside(ctx, {old: chosen.old, new: chosen.new}, old, now)
               : html`<p class="soft">
-                  ${chosen.old ? (chosen.new ? 'The bytes of one of the two are not kept.' : `${old} has it, ${now} has not.`) : `${now} has it, ${old} has not.`}
+                  ${
+                    chosen.old
+                      ? chosen.new
+                        ? 'The bytes of one of the two are not kept.'
+                        : `${old} has it, ${now} has not.`
+                      : `${now} has it, ${old} has not.`
+                  }
                 </p>`
         }
       </div>

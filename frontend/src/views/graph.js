@@ -1,18 +1,7 @@
 // The first screen: what will run and why, in words beside the graph, with the runs below it.
 import {html, nothing} from 'lit'
 import '../graph/element.js'
-import {
-  answer,
-  bar,
-  command,
-  icons,
-  idLink,
-  idText,
-  problem,
-  sorted,
-  state as stateChip,
-  waiting,
-} from '../parts/basics.js'
+import {answer, command, icons, idLink, idText, problem, state as stateChip, waiting} from '../parts/basics.js'
 import {link} from '../router.js'
 import {codeWords, isConsequence, reasonCard} from '../parts/reasons.js'
 import {bare, count, duration, plural} from '../format.js'
@@ -79,7 +68,7 @@ export function frame(
     ${strip}`
 }
 
-// --- nothing selected: the plan in words ----------------------------------------------------------------------------
+// --- nothing selected: the plan in words ---
 
 function story(ctx) {
   const {state} = ctx
@@ -97,7 +86,12 @@ function story(ctx) {
       ? nothing
       : html`<p class="verdict">
           Nothing that the ${plural(jobs, 'job')} read has changed since ${jobs === 1 ? 'its' : 'their'} last
-          success${inactive ? html`; ${plural(inactive, 'job')} ${inactive === 1 ? 'is' : 'are'} inactive, because a condition is false` : nothing}.
+          success${
+            inactive
+              ? html`; ${plural(inactive, 'job')} ${inactive === 1 ? 'is' : 'are'} inactive, because a condition is
+                false`
+              : nothing
+          }.
           Choose a job to see what it was made from.
         </p>`
   }
@@ -113,10 +107,24 @@ function heading({state}) {
     return html`<h1 data-said>Everything is up to date</h1>
       ${state.description ? html`<p class="soft">${state.description}</p>` : nothing}`
   return html`<h1 data-said>
-      ${run ? (run === jobs ? html`${jobs > 1 ? 'All ' : ''}${plural(jobs, 'job')} will run` : html`${count(run)} of ${plural(jobs, 'job')} will run`) : html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`}
+      ${
+        run
+          ? run === jobs
+            ? html`${jobs > 1 ? 'All ' : ''}${plural(jobs, 'job')} will run`
+            : html`${count(run)} of ${plural(jobs, 'job')} will run`
+          : html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`
+      }
     </h1>
     <p class="soft">
-      ${first ? 'There was no run yet. ' : nothing}${state.estimate === null || state.estimate === undefined ? 'How long it takes is not known yet' : html`About ${duration(state.estimate)}`}${run && reused ? html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs` : nothing}.
+      ${first ? 'There was no run yet. ' : nothing}${
+        state.estimate === null || state.estimate === undefined
+          ? 'How long it takes is not known yet'
+          : html`About ${duration(state.estimate)}`
+      }${
+        run && reused
+          ? html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs`
+          : nothing
+      }.
     </p>`
 }
 
@@ -176,7 +184,9 @@ function cause(ctx, code, n, nodes) {
                             href=${link('why', node.count === 1 ? node.first : node.pattern)}
                             >${glyph('planned')}${idText(node.job)}</a
                           ><span class="soft"
-                            >${node.count > 1 ? `${count(node.headlines[code])} of ${count(node.count)}` : nothing}</span
+                            >${
+                              node.count > 1 ? `${count(node.headlines[code])} of ${count(node.count)}` : nothing
+                            }</span
                           >
                         </li>`,
                     )
@@ -184,7 +194,11 @@ function cause(ctx, code, n, nodes) {
                     .slice(opened.length, opened.length + 8)
                     .map((row) => html`<li>${glyph(row.state)}${idLink(row.id, {kind: false})}</li>`)
             }
-            ${n > 20 || nodes.length > 12 || (n <= 12 && n > opened.length + 8) ? html`<li><a href=${link('graph', {list: '', code})}>all ${count(n)}</a></li>` : nothing}
+            ${
+              n > 20 || nodes.length > 12 || (n <= 12 && n > opened.length + 8)
+                ? html`<li><a href=${link('graph', {list: '', code})}>all ${count(n)}</a></li>`
+                : nothing
+            }
           </ul>`
         : nothing
     }
@@ -215,7 +229,12 @@ function opening(ctx, row, code) {
       if (at < 0) return nothing
       return html`<div class="opening">
         <p class="opening-job">${stateChip(row.state)}${idLink(row.id)}</p>
-        ${reasonCard(reasons[at], {change: value.changes?.find((one) => one.reason === at), url: ctx.url, job: row.id, compact: true})}
+        ${reasonCard(reasons[at], {
+          change: value.changes?.find((one) => one.reason === at),
+          url: ctx.url,
+          job: row.id,
+          compact: true,
+        })}
       </div>`
     },
     {loading: () => html`<p>${idLink(row.id)}</p>`},
@@ -236,7 +255,13 @@ function made(ctx, {nodes, edges}) {
       ${list.map((artifact) => {
         const src = artifact.kind === 'image' ? ctx.url(artifact.href, artifact.sha256) : null
         return html`<li>
-          ${src ? html`<a href=${link('artifact', artifact.id)}><img src=${src} alt=${artifact.id} decoding="async" /></a>` : nothing}<span
+          ${
+            src
+              ? html`<a href=${link('artifact', artifact.id)}
+                  ><img src=${src} alt=${artifact.id} decoding="async"
+                /></a>`
+              : nothing
+          }<span
             >${idLink(artifact.id, {kind: false})} <span class="soft">${artifact.type} · ${artifact.run}</span></span
           >
         </li>`
@@ -301,7 +326,7 @@ function changes({state}) {
   </section>`
 }
 
-// --- a list of instances, filtered ------------------------------------------------------------------------------------
+// --- a list of instances, filtered ---
 
 function listPanel(ctx) {
   const {params} = ctx
@@ -311,11 +336,9 @@ function listPanel(ctx) {
     <h1>
       ${name ? html`Jobs: ${stateOf(name).word}` : params.code ? html`Jobs: ${codeWords(params.code)}` : 'All jobs'}
     </h1>
-    ${instanceList(ctx, {state: failed || !name ? undefined : name, outcome: failed ? name : undefined, code: params.code})}`
+    ${instanceList(ctx, {
+      state: failed || !name ? undefined : name,
+      outcome: failed ? name : undefined,
+      code: params.code,
+    })}`
 }
-
-export const bars = (states) =>
-  html`${bar(states)}
-    <p class="said-line">
-      ${sorted(states).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}">${glyph(name)}${count(n)} ${stateOf(name).word}</span>`)}
-    </p>`

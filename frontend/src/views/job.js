@@ -24,7 +24,9 @@ export function jobPanel(ctx, pattern) {
     </p>
     ${bar(node.states)}
     <p class="said-line">
-      ${sorted(node.states).map(([name, n]) => filter(name, count(n), state === name, {state: state === name ? null : name, page: null}))}
+      ${sorted(node.states).map(([name, n]) =>
+        filter(name, count(n), state === name, {state: state === name ? null : name, page: null}),
+      )}
     </p>
     ${
       Object.keys(node.headlines ?? {}).length
@@ -44,7 +46,15 @@ export function jobPanel(ctx, pattern) {
           </p>`
         : nothing
     }
-    ${cells ? html`<wr-grid class=${node.count > 2000 ? 'large' : node.count < 120 ? 'short' : ''} .cells=${cells} .only=${only(state, code)}></wr-grid>` : nothing}
+    ${
+      cells
+        ? html`<wr-grid
+            class=${node.count > 2000 ? 'large' : node.count < 120 ? 'short' : ''}
+            .cells=${cells}
+            .only=${only(state, code)}
+          ></wr-grid>`
+        : nothing
+    }
     ${instanceList(ctx, {job})}`
 }
 

@@ -29,7 +29,16 @@ function choose(ctx) {
         answer(found, (value) =>
           value.rows.length
             ? html`<ul class="jobs">
-                ${value.rows.slice(0, 100).map((row) => html`<li data-id=${row.id}>${idLink(row.id, {kind: false, href: link('lineage', row.id)})}<span class="soft">${row.type}</span></li>`)}
+                ${value.rows
+                  .slice(0, 100)
+                  .map(
+                    (row) =>
+                      html`<li data-id=${row.id}>
+                        ${idLink(row.id, {kind: false, href: link('lineage', row.id)})}<span class="soft"
+                          >${row.type}</span
+                        >
+                      </li>`,
+                  )}
               </ul>`
             : empty('There are no artifacts yet.'),
         ),
@@ -39,7 +48,14 @@ function choose(ctx) {
           ? section(
               'Inputs',
               html`<ul class="jobs">
-                ${graph.inputs.map((input) => html`<li data-id=${input.id}>${idLink(input.id, {kind: false, href: link('why', input.id)})}<span class="soft">${'value' in input ? inline(input.value, 40) : input.type}</span></li>`)}
+                ${graph.inputs.map(
+                  (input) =>
+                    html`<li data-id=${input.id}>
+                      ${idLink(input.id, {kind: false, href: link('why', input.id)})}<span class="soft"
+                        >${'value' in input ? inline(input.value, 40) : input.type}</span
+                      >
+                    </li>`,
+                )}
               </ul>`,
             )
           : nothing
@@ -61,7 +77,10 @@ function named(reads) {
 function hops(ctx, value) {
   const list = value.answer?.hops ?? []
   if (!list.length)
-    return html`${empty('The log knows nothing of it.', 'It was never made or read.')}${command(ctx.command(value.command))}`
+    return html`${empty(
+      'The log knows nothing of it.',
+      'It was never made or read.',
+    )}${command(ctx.command(value.command))}`
   return html`<p class="soft">${plural(list.length, 'hop')}, each from the log</p>
     <ol class="hops">
       ${list.slice(0, SHOWN).map(
@@ -73,11 +92,21 @@ function hops(ctx, value) {
             style=${css({'--depth': Math.min(hop.depth ?? 0, 12)})}
           >
             <div class="hop-head">
-              <span class="hop-kind">${hop.kind}</span
-              >${idLink(hop.id, {kind: false, href: hop.kind === 'input' ? link('why', hop.id) : undefined})}${'value' in hop ? html` <code>${inline(hop.value, 80)}</code>` : nothing}
+              <span class="hop-kind">${hop.kind}</span>${idLink(hop.id, {
+                kind: false,
+                href: hop.kind === 'input' ? link('why', hop.id) : undefined,
+              })}${'value' in hop ? html` <code>${inline(hop.value, 80)}</code>` : nothing}
             </div>
             <p class="row-text">
-              ${hop.how ? html`${hop.how}${hop.by ? ` by ${hop.by}` : ''} ` : nothing}${hop.job ? html`by ${idLink(hop.job)} ` : nothing}${hop.run ? html`in <a href=${link('run', hop.run)}>${hop.run}</a>${(hop.recorded?.seq ?? hop.seq) ? `, event ${hop.recorded?.seq ?? hop.seq}` : ''}` : nothing}
+              ${hop.how ? html`${hop.how}${hop.by ? ` by ${hop.by}` : ''} ` : nothing}${
+                hop.job ? html`by ${idLink(hop.job)} ` : nothing
+              }${
+                hop.run
+                  ? html`in
+                      <a href=${link('run', hop.run)}>${hop.run}</a
+                      >${(hop.recorded?.seq ?? hop.seq) ? `, event ${hop.recorded?.seq ?? hop.seq}` : ''}`
+                  : nothing
+              }
               · <code title=${hop.sha256 ?? ''}>${shortHash(hop.sha256)}</code>
             </p>
             ${
@@ -102,7 +131,16 @@ function hops(ctx, value) {
                       .slice(0, 8)
                       .map(
                         ([name, list], at) =>
-                          html`${at ? ', ' : ''}${name ? html`${name} = ` : nothing}${list.slice(0, 4).map((one, i) => html`${i ? ', ' : ''}${'value' in one && /\.(with|env)\./.test(one.id) ? html`<code>${inline(one.value, 60)}</code>` : idLink(one.id)}`)}${list.length > 4 ? ` and ${list.length - 4} more` : ''}`,
+                          html`${at ? ', ' : ''}${name ? html`${name} = ` : nothing}${list
+                            .slice(0, 4)
+                            .map(
+                              (one, i) =>
+                                html`${i ? ', ' : ''}${
+                                  'value' in one && /\.(with|env)\./.test(one.id)
+                                    ? html`<code>${inline(one.value, 60)}</code>`
+                                    : idLink(one.id)
+                                }`,
+                            )}${list.length > 4 ? ` and ${list.length - 4} more` : ''}`,
                       )}
                   </p>`
                 : nothing
@@ -110,6 +148,21 @@ function hops(ctx, value) {
           </li>`,
       )}
     </ol>
-    ${value.answer?.not_known?.length ? html`<p class="soft">Not known: ${value.answer.not_known.slice(0, 8).map((one, at) => html`${at ? ', ' : ''}${typeof one === 'string' ? one : (one.id ?? JSON.stringify(one))}`)}</p>` : nothing}
-    ${list.length > SHOWN || value.answer.more ? html`<p class="soft">and ${count((value.answer.more ?? 0) + Math.max(list.length - SHOWN, 0))} more hops</p>` : nothing}${command(ctx.command(value.command))}`
+    ${
+      value.answer?.not_known?.length
+        ? html`<p class="soft">
+            Not known:
+            ${value.answer.not_known
+              .slice(0, 8)
+              .map(
+                (one, at) => html`${at ? ', ' : ''}${typeof one === 'string' ? one : (one.id ?? JSON.stringify(one))}`,
+              )}
+          </p>`
+        : nothing
+    }
+    ${
+      list.length > SHOWN || value.answer.more
+        ? html`<p class="soft">and ${count((value.answer.more ?? 0) + Math.max(list.length - SHOWN, 0))} more hops</p>`
+        : nothing
+    }${command(ctx.command(value.command))}`
 }

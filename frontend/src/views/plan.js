@@ -1,6 +1,6 @@
 // A plan of the past, as it was: its digest, its stages, its jobs, and what the workflow has lost or gained since.
 import {html, nothing} from 'lit'
-import {answer, bar, command, empty, facts, icons, idText, section, sorted} from '../parts/basics.js'
+import {answer, bar, command, empty, facts, icons, idText, section, counts} from '../parts/basics.js'
 import {codeWords} from '../parts/reasons.js'
 import {timeMachine} from '../parts/time_machine.js'
 import {count, duration, plural, when} from '../format.js'
@@ -42,10 +42,7 @@ function panel(ctx, value, run) {
       ${count(totals.planned)} of ${plural(totals.jobs, 'job')} planned, after ${value.log_position?.run ?? 'nothing'} ·
       <a href=${link('run', run)}>what the run did</a>
     </p>
-    ${bar(totalsOf(totals))}
-    <p class="said-line">
-      ${sorted(totalsOf(totals)).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}" data-total=${name} data-count=${n}>${glyph(name)}${count(n)} ${stateOf(name).word}</span>`)}
-    </p>
+    ${bar(totalsOf(totals))} ${counts(totalsOf(totals))}
     ${layers
       .map((layer) => ({...layer, jobs: layer.jobs.filter((job) => job.state === 'planned' || job.state === 'reused')}))
       .filter((layer) => layer.jobs.length)
@@ -53,19 +50,19 @@ function panel(ctx, value, run) {
         section(
           `Stage ${at + 1}`,
           html`<ul class="jobs">
-            ${layer.jobs
-              .slice(0, 30)
-              .map(
-                (job) =>
-                  html`<li data-id=${job.first} data-state=${job.state}>
-                    <a class="id" href=${link('why', job.first, {at: run})}
-                      >${glyph(job.state)}${job.count > 1 ? idText(job.job) : idText(job.first, {kind: false})}</a
-                    >
-                    <span class="soft"
-                      >${job.count > 1 ? `${count(job.count)} · ` : nothing}${Object.keys(job.codes).map(codeWords).join(', ')}</span
-                    >
-                  </li>`,
-              )}
+            ${layer.jobs.slice(0, 30).map(
+              (job) =>
+                html`<li data-id=${job.first} data-state=${job.state}>
+                  <a class="id" href=${link('why', job.first, {at: run})}
+                    >${glyph(job.state)}${job.count > 1 ? idText(job.job) : idText(job.first, {kind: false})}</a
+                  >
+                  <span class="soft"
+                    >${job.count > 1 ? `${count(job.count)} · ` : nothing}${Object.keys(job.codes)
+                      .map(codeWords)
+                      .join(', ')}</span
+                  >
+                </li>`,
+            )}
           </ul>`,
           {aside: html`<span class="number">layer ${layer.layer}</span>`},
         ),

@@ -26,13 +26,17 @@ export function resultsView(ctx) {
               <label class="field"
                 ><span class="sr">Results of</span
                 ><select @change=${(event) => setParams({of: event.target.value, sort: null, x: null, y: null})}>
-                  ${[...groups.keys()].map((name) => html`<option value=${name} ?selected=${name === chosen}>${short(name)}</option>`)}
+                  ${[...groups.keys()].map(
+                    (name) => html`<option value=${name} ?selected=${name === chosen}>${short(name)}</option>`,
+                  )}
                 </select></label
               >
             </div>`
           : nothing
       }
-      ${answer(ctx.read('results', {pattern: groups.get(chosen).slice(0, COLUMNS)}), (value) => results(ctx, value, short(chosen)))}`
+      ${answer(ctx.read('results', {pattern: groups.get(chosen).slice(0, COLUMNS)}), (value) =>
+        results(ctx, value, short(chosen)),
+      )}`
     })}`
 }
 
@@ -103,7 +107,9 @@ function results(ctx, value, name) {
                 `i${at}`,
                 rows.every((row) => typeof row.index[at] === 'number'),
               ),
-            )}${columns.map((column, c) => head(column.startsWith(`${name}.`) ? column.slice(name.length + 1) : column, `v${c}`, numeric[c]))}
+            )}${columns.map((column, c) =>
+              head(column.startsWith(`${name}.`) ? column.slice(name.length + 1) : column, `v${c}`, numeric[c]),
+            )}
             <th>Run</th>
           </tr>
         </thead>
@@ -112,16 +118,33 @@ function results(ctx, value, name) {
             (row) =>
               html`<tr data-id=${row.artifacts[0]}>
                 ${row.index.map((one) => html`<td class=${typeof one === 'number' ? 'num' : ''}>${String(one)}</td>`)}
-                ${row.values.map((one, c) => html`<td class=${numeric[c] ? 'num' : ''} data-id=${row.artifacts[c]} data-state=${row.states[c]}><a class="id" href=${linkTo(row.artifacts[c])} title=${row.artifacts[c]}>${row.states[c] === 'available' ? shown(one) : html`<span class="soft">${stateOf(row.states[c]).word}</span>`}</a></td>`)}
+                ${row.values.map(
+                  (one, c) =>
+                    html`<td class=${numeric[c] ? 'num' : ''} data-id=${row.artifacts[c]} data-state=${row.states[c]}>
+                      <a class="id" href=${linkTo(row.artifacts[c])} title=${row.artifacts[c]}
+                        >${
+                          row.states[c] === 'available'
+                            ? shown(one)
+                            : html`<span class="soft">${stateOf(row.states[c]).word}</span>`
+                        }</a
+                      >
+                    </td>`,
+                )}
                 <td>
-                  ${[...new Set(row.runs.filter(Boolean))].map((run, at) => html`${at ? ', ' : ''}<a href=${link('run', run)}>${run}</a>`)}
+                  ${[...new Set(row.runs.filter(Boolean))].map(
+                    (run, at) => html`${at ? ', ' : ''}<a href=${link('run', run)}>${run}</a>`,
+                  )}
                 </td>
               </tr>`,
           )}
         </tbody>
       </table>
     </div>
-    ${rows.length > ROWS ? html`<p class="soft">and ${count(rows.length - ROWS)} more; the copy has them all</p>` : nothing}${command(ctx.command(value.command))}`
+    ${
+      rows.length > ROWS
+        ? html`<p class="soft">and ${count(rows.length - ROWS)} more; the copy has them all</p>`
+        : nothing
+    }${command(ctx.command(value.command))}`
 }
 
 // The same list for the same answer, so that the plot is drawn anew only when it changes.

@@ -20,7 +20,9 @@ export function runView(ctx) {
     return html`<p class="way">
         <a href=${link('runs')}>${icons.back}All runs</a
         ><span class="links"
-          >${own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>its plan</a>` : nothing}</span
+          >${
+            own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>its plan</a>` : nothing
+          }</span
         >
       </p>
       <h1>${id} ${stateChip(state)}</h1>
@@ -32,7 +34,13 @@ export function runView(ctx) {
         >${own.backend ? ` · ${own.backend}` : nothing}
       </p>
       ${run.live && run.progress ? progress(run.progress) : nothing} ${failures(run)}
-      ${run.timeline?.steps?.length ? section('When', timeline(run), {aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`}) : nothing}
+      ${
+        run.timeline?.steps?.length
+          ? section('When', timeline(run), {
+              aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`,
+            })
+          : nothing
+      }
       ${comparisons(run)}
       <div class="columns">${byJob(run)}${slowest(run)}</div>
       ${section(
@@ -63,7 +71,10 @@ export function runView(ctx) {
                     <summary>
                       <code>${source.path}</code>
                       <span class="soft"
-                        >${plural((source.text ?? '').split('\n').length, 'line')}${source.truncated ? ', cut' : ''}</span
+                        >${plural(
+                          (source.text ?? '').split('\n').length,
+                          'line',
+                        )}${source.truncated ? ', cut' : ''}</span
                       >
                     </summary>
                     <div class="output"><pre tabindex="0" aria-label=${source.path}>${source.text}</pre></div>
@@ -130,7 +141,10 @@ function byJob({by_job: jobs}) {
             (job) =>
               html`<tr>
                 <td>
-                  ${idLink(`Job:${job.job}`, {kind: false, href: link('why', job.steps > 1 ? `Job:${job.job}[*]` : `Job:${job.job}`)})}${job.failed ? html` <span class="bad">${count(job.failed)} failed</span>` : nothing}
+                  ${idLink(`Job:${job.job}`, {
+                    kind: false,
+                    href: link('why', job.steps > 1 ? `Job:${job.job}[*]` : `Job:${job.job}`),
+                  })}${job.failed ? html` <span class="bad">${count(job.failed)} failed</span>` : nothing}
                 </td>
                 <td class="num">${count(job.steps)}</td>
                 <td class="num">
@@ -158,11 +172,15 @@ function slowest({slowest: steps, most_expensive: dear}) {
     section(
       title,
       html`<ol class="ranked">
-        ${entries.slice(0, 8).map((one) => html`<li>${idLink(one.id, {kind: false})}<span class="num soft">${text(one)}</span></li>`)}
+        ${entries
+          .slice(0, 8)
+          .map((one) => html`<li>${idLink(one.id, {kind: false})}<span class="num soft">${text(one)}</span></li>`)}
       </ol>`,
     )
   return html`<div>
-    ${list('Slowest', steps, (one) => duration(one.seconds))}${dear?.length ? list('Most expensive', dear, (one) => money(one.cost)) : nothing}
+    ${list('Slowest', steps, (one) => duration(one.seconds))}${
+      dear?.length ? list('Most expensive', dear, (one) => money(one.cost)) : nothing
+    }
   </div>`
 }
 

@@ -46,7 +46,15 @@ export function runsView(ctx) {
                       ></meter>
                     </td>
                     <td>
-                      ${at < all.length - 1 ? html`<a href=${link('diff', all[at + 1].run, run.run)} aria-label="Compare ${run.run} with ${all[at + 1].run}">compare</a>` : nothing}
+                      ${
+                        at < all.length - 1
+                          ? html`<a
+                              href=${link('diff', all[at + 1].run, run.run)}
+                              aria-label="Compare ${run.run} with ${all[at + 1].run}"
+                              >compare</a
+                            >`
+                          : nothing
+                      }
                     </td>
                   </tr>`,
               )}
@@ -54,7 +62,18 @@ export function runsView(ctx) {
           </table>
         </div>
         ${all.length > SHOWN ? html`<p class="soft">and ${count(all.length - SHOWN)} earlier runs</p>` : nothing}
-        ${value.pruned?.length ? section('Pruned', html`<p class="soft">${value.pruned.map((one, at) => html`${at ? ', ' : ''}<a href=${link('plan', one.run ?? one)}>${one.run ?? one}</a>`)}</p>`) : nothing}
+        ${
+          value.pruned?.length
+            ? section(
+                'Pruned',
+                html`<p class="soft">
+                  ${value.pruned.map(
+                    (one, at) => html`${at ? ', ' : ''}<a href=${link('plan', one.run ?? one)}>${one.run ?? one}</a>`,
+                  )}
+                </p>`,
+              )
+            : nothing
+        }
         ${parameters(ctx)}${command(ctx.command(value.command))}`
     })}`
 }
@@ -69,7 +88,12 @@ function parameters(ctx) {
         <thead>
           <tr>
             <th>Run</th>
-            ${table.columns.map((column) => html`<th class=${column.kind === 'input' ? '' : 'num'}>${column.name.replace(/^(Input|Artifact):/, '')}<span class="th-kind">${column.kind}</span></th>`)}
+            ${table.columns.map(
+              (column) =>
+                html`<th class=${column.kind === 'input' ? '' : 'num'}>
+                  ${column.name.replace(/^(Input|Artifact):/, '')}<span class="th-kind">${column.kind}</span>
+                </th>`,
+            )}
           </tr>
         </thead>
         <tbody>
@@ -77,7 +101,26 @@ function parameters(ctx) {
             (row, at) =>
               html`<tr>
                 <td><a href=${link('run', row.run)}>${row.run}</a></td>
-                ${row.values.map((value, c) => html`<td class="${table.columns[c].kind === 'input' ? '' : 'num'} ${at && table.columns[c].kind !== 'metric' && differs(value, table.rows[at - 1].values[c]) ? 'changed' : ''}">${value === null || value === undefined ? '' : typeof value === 'string' ? value : typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(4)) : inline(value, 60)}</td>`)}
+                ${row.values.map(
+                  (value, c) =>
+                    html`<td
+                      class="${table.columns[c].kind === 'input' ? '' : 'num'} ${
+                        at && table.columns[c].kind !== 'metric' && differs(value, table.rows[at - 1].values[c])
+                          ? 'changed'
+                          : ''
+                      }"
+                    >
+                      ${
+                        value === null || value === undefined
+                          ? ''
+                          : typeof value === 'string'
+                            ? value
+                            : typeof value === 'number' && !Number.isInteger(value)
+                              ? Number(value.toPrecision(4))
+                              : inline(value, 60)
+                      }
+                    </td>`,
+                )}
               </tr>`,
           )}
         </tbody>

@@ -1,10 +1,10 @@
 // What would run if …: an input changed, a job forced, only a target, only some layers. It touches nothing.
 import {html, nothing} from 'lit'
-import {answer, command, empty, facts, idText, sorted, bar} from '../parts/basics.js'
+import {answer, command, empty, facts, idText, counts, bar} from '../parts/basics.js'
 import '../graph/element.js'
 import {count, duration, plural} from '../format.js'
 import {link} from '../router.js'
-import {glyph, lettersOf, stateOf} from '../states.js'
+import {glyph, lettersOf} from '../states.js'
 import {codeWords} from '../parts/reasons.js'
 
 const LISTED = 40
@@ -23,9 +23,21 @@ export function whatIfView(ctx) {
     <div class="whatif wide">
       <div class="questions">${inputs(ctx, graph, asked)}${jobs(ctx, graph, asked)}</div>
       <div class="answers">
-        ${found ? answer(found, (value) => outcome(ctx, value)) : empty('Nothing is assumed yet.', 'Mark an input as changed, or force a job.')}
-        ${graph && overlay ? html`<div class="canvas inset"><wr-graph .graph=${graph} .overlay=${overlay} .url=${ctx.url}></wr-graph></div>` : nothing}
-        ${found?.value ? list(found.value) : nothing}${found?.value ? command(ctx.command(found.value.command)) : nothing}
+        ${
+          found
+            ? answer(found, (value) => outcome(ctx, value))
+            : empty('Nothing is assumed yet.', 'Mark an input as changed, or force a job.')
+        }
+        ${
+          graph && overlay
+            ? html`<div class="canvas inset">
+                <wr-graph .graph=${graph} .overlay=${overlay} .url=${ctx.url}></wr-graph>
+              </div>`
+            : nothing
+        }
+        ${found?.value ? list(found.value) : nothing}${
+          found?.value ? command(ctx.command(found.value.command)) : nothing
+        }
       </div>
     </div>`
 }
@@ -156,16 +168,29 @@ function outcome(ctx, value) {
   const more = totals.planned - (now?.planned ?? 0)
   return html`<section class="verdict-box" data-same=${value.same_as_now ? 'true' : 'false'}>
     <h2 class="plain-head">
-      ${value.same_as_now ? 'Nothing else than now' : `${count(totals.planned)} of ${plural(totals.jobs, 'job')} would run`}
+      ${
+        value.same_as_now
+          ? 'Nothing else than now'
+          : `${count(totals.planned)} of ${plural(totals.jobs, 'job')} would run`
+      }
     </h2>
     <p class="soft">
-      ${value.same_as_now ? nothing : more > 0 ? `${count(more)} more than now` : more < 0 ? `${count(-more)} fewer than now` : 'as many as now'}${value.estimate === null || value.estimate === undefined ? nothing : ` · about ${duration(value.estimate)}`}
+      ${
+        value.same_as_now
+          ? nothing
+          : more > 0
+            ? `${count(more)} more than now`
+            : more < 0
+              ? `${count(-more)} fewer than now`
+              : 'as many as now'
+      }${value.estimate === null || value.estimate === undefined ? nothing : ` · about ${duration(value.estimate)}`}
     </p>
-    ${bar(states)}
-    <p class="said-line">
-      ${sorted(states).map(([name, n]) => html`<span class="said tone-${stateOf(name).tone}" data-total=${name} data-count=${n}>${glyph(name)}${count(n)} ${stateOf(name).word}</span>`)}
-    </p>
-    ${value.assuming?.length ? facts([['assumed', html`${value.assuming.map((line) => html`<code class="line-block">${line}</code>`)}`]]) : nothing}${(value.notes ?? []).map((note) => html`<p class="soft">${note}</p>`)}
+    ${bar(states)} ${counts(states)}
+    ${
+      value.assuming?.length
+        ? facts([['assumed', html`${value.assuming.map((line) => html`<code class="line-block">${line}</code>`)}`]])
+        : nothing
+    }${(value.notes ?? []).map((note) => html`<p class="soft">${note}</p>`)}
   </section>`
 }
 

@@ -9,7 +9,9 @@ import {link} from '../router.js'
 
 export function whyPanel(ctx, id) {
   const why = ctx.read('why', {id, at: ctx.params.at})
-  return html`${way(ctx, id)}${answer(why, (value) => (value.kind === 'input' || id.startsWith('Input:') ? inputPanel(ctx, value) : jobPanel(ctx, value)))}`
+  return html`${way(ctx, id)}${answer(why, (value) =>
+    value.kind === 'input' || id.startsWith('Input:') ? inputPanel(ctx, value) : jobPanel(ctx, value),
+  )}`
 }
 
 // Back to the plan or the job, and to the instances beside this one.
@@ -23,8 +25,18 @@ function way(ctx, id) {
   const to = (step) =>
     texts?.[at + step] !== undefined && at >= 0 ? link('why', `Job:${name}${texts[at + step]}`) : null
   return html`<p class="way">
-    ${ctx.params.at ? html`<a href=${link('plan', ctx.params.at)}>${icons.back}The plan of ${ctx.params.at}</a>` : html`<a href=${looped ? link('why', node.pattern) : link('graph')}>${icons.back}${looped ? `All ${name}` : 'The plan in words'}</a>`}
-    ${looped ? html`<span class="steps">${stepTo(to(-1), 'before', icons.back)}${stepTo(to(1), 'after', icons.on)}</span>` : nothing}
+    ${
+      ctx.params.at
+        ? html`<a href=${link('plan', ctx.params.at)}>${icons.back}The plan of ${ctx.params.at}</a>`
+        : html`<a href=${looped ? link('why', node.pattern) : link('graph')}
+            >${icons.back}${looped ? `All ${name}` : 'The plan in words'}</a
+          >`
+    }
+    ${
+      looped
+        ? html`<span class="steps">${stepTo(to(-1), 'before', icons.back)}${stepTo(to(1), 'after', icons.on)}</span>`
+        : nothing
+    }
   </p>`
 }
 const stepTo = (href, name, icon) =>
@@ -47,17 +59,50 @@ function jobPanel(ctx, value) {
   const took = job.latest_attempt?.duration
   return html`<article class="why" data-id=${own.id ?? value.id} data-state=${state}>
     <p class="chips">
-      ${stateChip(state)}${outcome && outcome.toLowerCase() !== 'succeeded' ? stateChip(outcome, {words: `last time: ${stateOf(outcome).word}`}) : nothing}
+      ${stateChip(state)}${
+        outcome && outcome.toLowerCase() !== 'succeeded'
+          ? stateChip(outcome, {words: `last time: ${stateOf(outcome).word}`})
+          : nothing
+      }
     </p>
     <h1 class="id-title">${idText(own.id ?? value.id)}</h1>
     <p class="soft">
-      ${job.action}${job.layer !== undefined ? ` · layer ${job.layer}` : ''}${took ? ` · took ${duration(took)} last time` : ''}
+      ${job.action}${job.layer !== undefined ? ` · layer ${job.layer}` : ''}${
+        took ? ` · took ${duration(took)} last time` : ''
+      }
     </p>
     ${value.failure ? failureCard(value.failure, {id: own.id, open: true}) : nothing}
-    ${reasons.length ? html`<div class="reasons" role="list" aria-label="Reasons">${reasons.map((reason, at) => html`<div role="listitem">${reasonCard(reason, {change: value.changes?.find((one) => one.reason === at), url: ctx.url, job: own.id})}</div>`)}</div>` : nothing}
+    ${
+      reasons.length
+        ? html`<div class="reasons" role="list" aria-label="Reasons">
+            ${reasons.map(
+              (reason, at) =>
+                html`<div role="listitem">
+                  ${reasonCard(reason, {
+                    change: value.changes?.find((one) => one.reason === at),
+                    url: ctx.url,
+                    job: own.id,
+                  })}
+                </div>`,
+            )}
+          </div>`
+        : nothing
+    }
     ${state === 'clean' ? clean(own, job) : nothing} ${own.because ? because(own.because) : nothing}
-    ${own.reuse || value.explain?.reuse ? html`<p>An earlier result with the same content is taken from <a href=${link('run', own.reuse ?? value.explain.reuse)}>${own.reuse ?? value.explain.reuse}</a>, so it does not run.</p>` : nothing}
-    ${value.explain?.conditional || own.conditional ? html`<p class="note">Its condition is decided during the run, so it may turn out inactive.</p>` : nothing}
+    ${
+      own.reuse || value.explain?.reuse
+        ? html`<p>
+            An earlier result with the same content is taken from
+            <a href=${link('run', own.reuse ?? value.explain.reuse)}>${own.reuse ?? value.explain.reuse}</a>, so it does
+            not run.
+          </p>`
+        : nothing
+    }
+    ${
+      value.explain?.conditional || own.conditional
+        ? html`<p class="note">Its condition is decided during the run, so it may turn out inactive.</p>`
+        : nothing
+    }
     ${chain(value, own)} ${state === 'clean' ? nothing : same(job, reasons)} ${outputs(ctx, job)}
     ${command(ctx.command(value.command))}
   </article>`
@@ -66,9 +111,21 @@ function jobPanel(ctx, value) {
 function clean(own, job) {
   const {last_success: last} = own
   return html`<p class="verdict">
-      ${last ? html`Nothing that it reads has changed since <a href=${link('run', last.run)}>${last.run}</a>${last.how === 'executed' ? '' : ` (${last.how})`}, and its outputs are there.` : 'Nothing that it reads has changed.'}
+      ${
+        last
+          ? html`Nothing that it reads has changed since
+              <a href=${link('run', last.run)}>${last.run}</a>${last.how === 'executed' ? '' : ` (${last.how})`}, and
+              its outputs are there.`
+          : 'Nothing that it reads has changed.'
+      }
     </p>
-    ${own.compared?.length ? section(`The same as in ${last?.run ?? 'the last success'}`, compared(own.compared)) : job.bindings ? same(job, []) : nothing}`
+    ${
+      own.compared?.length
+        ? section(`The same as in ${last?.run ?? 'the last success'}`, compared(own.compared))
+        : job.bindings
+          ? same(job, [])
+          : nothing
+    }`
 }
 
 const compared = (entries) =>
@@ -137,12 +194,57 @@ function chain(value, own) {
               </li>`
             : nothing
         }
-        ${links.map((one, at) => html`<li class=${one.id === own.id ? 'here' : at === 0 ? 'root' : ''} data-id=${one.id} data-code=${one.code ?? nothing}><span>${at || rootChange ? 'so ' : nothing}${one.id === own.id ? html`<b>${idText(one.id)}</b>` : idLink(one.id)} ${verb(one.state)}${one.code && !at && !rootChange ? html`<span class="soft">: ${codeWords(one.code)}</span>` : nothing}</span></li>`)}
-        ${(later?.first ?? []).slice(0, 6).map((one) => html`<li data-id=${one.id ?? one}><span>so ${idLink(one.id ?? one)} ${verb(one.state)}</span></li>`)}
-        ${later?.count > Math.min(later?.first?.length ?? 0, 6) ? html`<li><span class="soft">and ${plural(later.count - Math.min(later.first?.length ?? 0, 6), 'more job')}</span></li>` : nothing}
-        ${later?.count ? html`<li class="stop"><span class="soft">If what it makes comes out the same, ${later.count === 1 ? 'that job is' : 'those jobs are'} skipped.</span></li>` : nothing}
+        ${links.map(
+          (one, at) =>
+            html`<li
+              class=${one.id === own.id ? 'here' : at === 0 ? 'root' : ''}
+              data-id=${one.id}
+              data-code=${one.code ?? nothing}
+            >
+              <span
+                >${at || rootChange ? 'so ' : nothing}${
+                  one.id === own.id ? html`<b>${idText(one.id)}</b>` : idLink(one.id)
+                }
+                ${verb(one.state)}${
+                  one.code && !at && !rootChange ? html`<span class="soft">: ${codeWords(one.code)}</span>` : nothing
+                }</span
+              >
+            </li>`,
+        )}
+        ${(later?.first ?? [])
+          .slice(0, 6)
+          .map(
+            (one) =>
+              html`<li data-id=${one.id ?? one}><span>so ${idLink(one.id ?? one)} ${verb(one.state)}</span></li>`,
+          )}
+        ${
+          later?.count > Math.min(later?.first?.length ?? 0, 6)
+            ? html`<li>
+                <span class="soft">and ${plural(later.count - Math.min(later.first?.length ?? 0, 6), 'more job')}</span>
+              </li>`
+            : nothing
+        }
+        ${
+          later?.count
+            ? html`<li class="stop">
+                <span class="soft"
+                  >If what it makes comes out the same, ${later.count === 1 ? 'that job is' : 'those jobs are'}
+                  skipped.</span
+                >
+              </li>`
+            : nothing
+        }
       </ol>
-      ${roots.length > 1 ? html`<p class="soft">${plural(roots.length, 'cause')}: ${roots.slice(0, 6).map((id, at) => html`${at ? ', ' : ''}${idLink(id, {kind: false})}`)}${roots.length > 6 ? ' …' : ''}</p>` : nothing}
+      ${
+        roots.length > 1
+          ? html`<p class="soft">
+              ${plural(roots.length, 'cause')}:
+              ${roots
+                .slice(0, 6)
+                .map((id, at) => html`${at ? ', ' : ''}${idLink(id, {kind: false})}`)}${roots.length > 6 ? ' …' : ''}
+            </p>`
+          : nothing
+      }
       ${more ? html`<p class="soft">and ${plural(more, 'more job')} on the way</p>` : nothing}`,
   )
 }
@@ -173,7 +275,9 @@ function same(job, reasons) {
             <dd>
               ${
                 Array.isArray(it) && it.every((one) => typeof one === 'string' && /^(Input|Artifact|Job):/.test(one))
-                  ? html`${it.slice(0, 6).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}${it.length > 6 ? ` and ${it.length - 6} more` : ''}`
+                  ? html`${it.slice(0, 6).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}${
+                      it.length > 6 ? ` and ${it.length - 6} more` : ''
+                    }`
                   : it && typeof it === 'object' && 'count' in it
                     ? `${it.count} elements`
                     : inline(it)
@@ -193,11 +297,19 @@ function outputs(ctx, job) {
         ${job.outputs.slice(0, 24).map((output) => {
           const picture = output.type === 'image' && output.sha256 ? ctx.url(`blob/${output.sha256}`) : null
           return html`<li>
-            ${picture ? html`<a href=${link('artifact', output.id)}><img src=${picture} alt=${output.id} loading="lazy" decoding="async" /></a>` : nothing}
+            ${
+              picture
+                ? html`<a href=${link('artifact', output.id)}
+                    ><img src=${picture} alt=${output.id} loading="lazy" decoding="async"
+                  /></a>`
+                : nothing
+            }
             <span
               >${idLink(output.id)}
               <span class="soft"
-                >${output.state === 'available' ? output.run : output.state}${'value' in output ? html` · ${inline(output.value, 60)}` : nothing}</span
+                >${output.state === 'available' ? output.run : output.state}${
+                  'value' in output ? html` · ${inline(output.value, 60)}` : nothing
+                }</span
               ></span
             >
           </li>`
