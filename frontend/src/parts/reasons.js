@@ -12,6 +12,7 @@ const CHANGES = {
   lost: 'has lost its stored bytes',
   retyped: 'was made with another type or suffix',
   disowned: 'is not recognised by its action',
+  running: 'is being made now',
 }
 
 // What a code says in a few words, for lists and headings. Codes that are not here are shown as they are.

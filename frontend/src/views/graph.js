@@ -100,32 +100,32 @@ function story(ctx) {
 }
 
 function heading({state}) {
-  const {planned, reused = 0, jobs} = state.totals
-  const first = !state.runs?.length
-  const run = planned - reused
+  const {planned, reused = 0} = state.totals
   if (!planned)
     return html`<h1 data-said>Everything is up to date</h1>
       ${state.description ? html`<p class="soft">${state.description}</p>` : nothing}`
-  return html`<h1 data-said>
-      ${
-        run
-          ? run === jobs
-            ? html`${jobs > 1 ? 'All ' : ''}${plural(jobs, 'job')} will run`
-            : html`${count(run)} of ${plural(jobs, 'job')} will run`
-          : html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`
-      }
-    </h1>
+  const run = planned - reused
+  const taken = html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs`
+  const known = state.estimate !== null && state.estimate !== undefined
+  return html`<h1 data-said>${willRun(state, run, reused)}</h1>
     <p class="soft">
-      ${first ? 'There was no run yet. ' : nothing}${
-        state.estimate === null || state.estimate === undefined
-          ? 'How long it takes is not known yet'
-          : html`About ${duration(state.estimate)}`
-      }${
-        run && reused
-          ? html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs`
-          : nothing
-      }.
-    </p>`
+      ${state.runs?.length ? nothing : 'There was no run yet. '}${
+        known ? html`About ${duration(state.estimate)}` : 'How long it takes is not known yet'
+      }${run && reused ? taken : nothing}.
+    </p>
+    ${
+      state.unfinished?.state === 'running'
+        ? html`<p><a href=${link('run', state.unfinished.run)}>See ${state.unfinished.run} as it goes</a></p>`
+        : nothing
+    }`
+}
+
+function willRun({totals, outcomes, unfinished}, run, reused) {
+  if (!run) return html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`
+  const now = unfinished?.state === 'running' ? outcomes.running : 0
+  if (now) return html`${plural(now, 'job')} ${now === 1 ? 'is' : 'are'} running, ${count(run - now)} to follow`
+  if (run === totals.jobs) return html`${run > 1 ? 'All ' : ''}${plural(run, 'job')} will run`
+  return html`${count(run)} of ${plural(totals.jobs, 'job')} will run`
 }
 
 const RETRY = 'RETRY_PREVIOUS_FAILURE'

@@ -60,6 +60,15 @@ def test_view_1_the_reasons_on_the_page_are_those_of_explain(shown: Viewer, serv
     assert "HasTransition" in shown.main_text()
 
 
+def test_view_1_the_old_photo_stands_beside_the_new_one(shown: Viewer, served: Served) -> None:
+    """The last success read another photo than there is now: both are shown, and their bytes are different."""
+    shown.go("why", "Job:ThenImage[1]")
+    photos = shown.page.locator(".then-now img")
+    loaded = photos.evaluate_all("all => Promise.all(all.map(async i => (await i.decode(), [i.src, i.naturalWidth])))")
+    assert [width for _, width in loaded] == [96, 96]
+    assert len({source for source, _ in loaded}) == 2
+
+
 def test_view_1_a_failure_is_one_click_from_the_first_screen(shown: Viewer) -> None:
     shown.page.locator(".failure .failure-more a").click()
     shown.settle()
