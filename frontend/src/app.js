@@ -231,7 +231,9 @@ export class App extends LitElement {
     }
     ${
       this.ui.lost
-        ? html`<p class="notice" role="status">The server does not answer. What you see is the last state.</p>`
+        ? html`<p class="notice" role="status">
+            The server does not answer. What you see is the last state. If it was started anew, open its new address.
+          </p>`
         : nothing
     }
     ${

@@ -50,7 +50,6 @@ export function link(view, ...args) {
 export function linkTo(id) {
   if (/^Artifact:/.test(id)) return link('artifact', id)
   if (/^r\d{4,}$/.test(id)) return link('run', id)
-  if (/^Input:/.test(id)) return link('lineage', id)
   return link('why', id)
 }
 

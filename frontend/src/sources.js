@@ -21,7 +21,7 @@ export class ServerSource {
       throw new Problem({
         code: 'NO_SERVER',
         message: 'The server does not answer.',
-        hint: 'Start whyrun view again; this page comes back by itself.',
+        hint: 'Start whyrun view again and open the address that it prints.',
       })
     }
     const body = await response.json().catch(() => null)

@@ -10,7 +10,7 @@ import {link} from '../router.js'
 export function whyPanel(ctx, id) {
   const why = ctx.read('why', {id, at: ctx.params.at})
   return html`${way(ctx, id)}${answer(why, (value) =>
-    value.kind === 'input' || id.startsWith('Input:') ? inputPanel(ctx, value) : jobPanel(ctx, value),
+    value.answer?.readers ? inputPanel(ctx, value) : jobPanel(ctx, value),
   )}`
 }
 
