@@ -187,11 +187,22 @@ def test_beyond_ten_thousand_instances_hashes_are_cut(told: Lab, monkeypatch: py
     short = found.whys("Print")[0]["answer"]["jobs"][0]["reasons"]
     assert [(one["code"], one["new"]) for one in short] == [(one["code"], one["new"][:16]) for one in whole]
     clean = found.whys("Fit")[1]["answer"]["jobs"][0]
-    assert [one["name"] for one in clean["compared"]] == [
-        one["name"] for one in view(state, "why", id="Job:Fit[1]")["answer"]["jobs"][0]["compared"]
-    ]
+    assert clean["last_success"] == view(state, "why", id="Job:Fit[1]")["answer"]["jobs"][0]["last_success"]
+    assert clean["compared"] == []
     assert all(len(key) == 16 for key in found.index["blobs"])
     assert not re.search(r"[0-9a-f]{64}", json.dumps([found.part(name) for name in found.elements if name[0] == "m"]))
+
+
+def test_between_there_are_the_reasons_of_every_job(told: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(report_module, "FULL", 7)
+    state = open_state(told)
+    found = made(told)
+    for table in state.graph.tables:
+        for id_, one in zip(table.job_ids(), found.whys(table.name), strict=True):
+            whole = view(state, "why", id=id_)
+            assert {name: one[name] for name in ("answer", "explain", "roots", "chain", "outcome", "command")} == {
+                name: whole[name] for name in ("answer", "explain", "roots", "chain", "outcome", "command")
+            }
 
 
 def test_a_project_without_runs_has_a_report(project: Any) -> None:

@@ -196,7 +196,7 @@ class _Writer:
 
     def _whys(self, table: JobTable) -> None:
         """Why each instance is or is not in the plan, in parts of a thousand."""
-        full = self.state.graph.size <= FULL
+        full, brief = self.state.graph.size <= FULL, self.state.graph.size > CUT_FROM
         parts = self.why[table.name] = []
         for start in range(0, len(table), PART):
             nodes = range(table.base + start, table.base + min(start + PART, len(table)))
@@ -206,7 +206,7 @@ class _Writer:
                     self._answer("why", {"id": id_}) | {"focus": self._answer("focus", {"id": id_})} for id_ in ids
                 ]
             else:
-                answers = [self._cleaned(one) for one in self.views.reasons(self.state, nodes)]
+                answers = [self._cleaned(one) for one in self.views.reasons(self.state, nodes, brief=brief)]
             parts.append(self._part({f"why/{table.name}/{start // PART}": answers}))
 
     # --- contents ----------------------------------------------------------------------------------------------------

@@ -72,9 +72,9 @@ class Views:
         with self._lock:
             return view.answer(state, params)
 
-    def reasons(self, state: CurrentState, nodes: Sequence[int]) -> list[Answer]:
+    def reasons(self, state: CurrentState, nodes: Sequence[int], *, brief: bool) -> list[Answer]:
         """For a report: why many jobs are or are not in the plan."""
-        return why.reasons_of(state, nodes)
+        return why.reasons_of(state, nodes, brief=brief)
 
     def _state(self, state: State, params: Params) -> Answer:
         return {**jobs.state_view(state, params), "commands": list(self.commands)}

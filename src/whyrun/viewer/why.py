@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from whyrun.facts.subjects import Subject
     from whyrun.planning.answers.why import PlanView, Why
     from whyrun.planning.plan import PlannedJob
+    from whyrun.snapshot.records import Attempt
     from whyrun.viewer.current import CurrentState
 
 DIFFED = 64 << 10  # bytes of a text that is compared line by line
@@ -101,37 +102,69 @@ def _of_job(state: CurrentState, known: PlanView, subject: Subject, why: Why, at
     return body
 
 
-def reasons_of(state: CurrentState, nodes: Sequence[int]) -> list[dict[str, Any]]:
-    """The answers of many jobs, without contents: the log is read once for all that are clean."""
-    from whyrun.facts.why import why_body, why_head
-    from whyrun.planning.answers.explain import job_json
+def reasons_of(state: CurrentState, nodes: Sequence[int], *, brief: bool = False) -> list[dict[str, Any]]:
+    """The answers of many jobs, without contents: the log is read once for all that are clean. `brief`: of clean jobs
+    only their last success."""
     from whyrun.planning.answers.why import why_job
 
-    known, graph = state.known, state.graph
+    known = state.known
     clean = [node for node in nodes if node not in known.jobs]
     successes = {node: record.last_success() for node in clean if (record := state.found.snapshot.record(node))}
-    found = state.log.consumed([success for success in successes.values() if success is not None])
+    consumed = {} if brief else state.log.consumed([success for success in successes.values() if success is not None])
     answers = []
     for node in nodes:
         success = successes.get(node)
-        consumed = None if success is None else found.get((success.run, success.seq))
-        why, id_, job = why_job(known, node, consumed=consumed), graph.job_id(node), known.jobs.get(node)
-        answers.append(
-            {
-                "id": id_,
-                "kind": "job",
-                "job_id": id_,
-                "command": state.command("why", id_, *(["--at", state.at] if state.at else [])),
-                "answer": {**why_head(state.found, id_, state.at), **why_body(why)},
-                "explain": job_json(job) if job is not None else None,
-                "roots": [root.id for root in why.roots],
-                "chain": _chain(why),
-                "changes": [],
-                "failure": None,
-                "outcome": OUTCOME_OF[state.outcomes[node]],
-            }
-        )
+        if success is not None and brief:
+            answers.append(_brief(state, node, success))
+            continue
+        then = None if success is None else consumed.get((success.run, success.seq))
+        answers.append(_answer(state, node, why_job(known, node, consumed=then)))
     return answers
+
+
+def _answer(state: CurrentState, node: int, why: Why) -> dict[str, Any]:
+    from whyrun.facts.why import why_body, why_head
+    from whyrun.planning.answers.explain import job_json
+
+    id_, job = state.graph.job_id(node), state.known.jobs.get(node)
+    return {
+        **_head(state, node),
+        "answer": {**why_head(state.found, id_, state.at), **why_body(why)},
+        "explain": job_json(job) if job is not None else None,
+        "roots": [root.id for root in why.roots],
+        "chain": _chain(why),
+    }
+
+
+def _brief(state: CurrentState, node: int, success: Attempt) -> dict[str, Any]:
+    """A clean job without what it has compared, in the same form."""
+    from whyrun.facts.why import why_head
+    from whyrun.snapshot.records import run_name
+
+    id_ = state.graph.job_id(node)
+    last = {"run": run_name(success.run), "attempt": success.number, "how": success.origin or "executed"}
+    job = {"id": id_, "depth": 0, "state": "clean", "last_success": last, "compared": [], "causes": []}
+    body = {"job": id_, "jobs": [job], "roots": [id_], "more": 0, "brief": True}
+    return {
+        **_head(state, node),
+        "answer": {**why_head(state.found, id_, state.at), **body},
+        "explain": None,
+        "roots": [id_],
+        "chain": [],
+    }
+
+
+def _head(state: CurrentState, node: int) -> dict[str, Any]:
+    id_ = state.graph.job_id(node)
+    return {
+        "id": id_,
+        "kind": "job",
+        "job_id": id_,
+        "command": state.command("why", id_, *(["--at", state.at] if state.at else [])),
+        "changes": [],
+        "failure": None,
+        "outcome": OUTCOME_OF[state.outcomes[node]],
+    }
 
 
 def _chain(why: Why) -> list[dict[str, Any]]:
