@@ -78,6 +78,7 @@ docs: $(VENV)/.dev | test-tools ## regenerate the generated parts of docs/: help
 	$(BIN)/python docs/generate.py
 	$(BIN)/python docs/picture.py
 	if command -v tmux >/dev/null; then $(BIN)/python docs/progress_capture.py; fi
+	if command -v chromium >/dev/null; then $(BIN)/python frontend/screenshots.py --gallery; fi
 	UPDATE_DOCS=1 $(BIN)/pytest -q -n auto tests/docs
 
 frontend: ## build the assets of the viewer and the report from frontend/; needs node
