@@ -35,7 +35,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     prepare: str | None = None
     store: str | None = None
     import_late: tuple[str, ...] = ()
-    keep_inputs: bool = True
+    keep_inputs: bool = False
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -74,7 +74,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("prepare"),
         data.get("store"),
         tuple(data.get("import_late", ())),
-        data.get("keep_inputs", True),
+        data.get("keep_inputs", False),
     )
 
 
@@ -126,7 +126,7 @@ def _of_store(value: Any) -> Iterator[Problem]:
 
 def _of_switch(value: Any) -> Iterator[Problem]:
     if not isinstance(value, bool):
-        yield "keep_inputs", "`keep_inputs` is true or false", "keep_inputs = false"
+        yield "keep_inputs", "`keep_inputs` is true or false", "keep_inputs = true"
 
 
 def _holds_credentials(url: str) -> bool:
