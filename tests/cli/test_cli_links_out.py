@@ -67,7 +67,9 @@ def test_the_run_is_refused_and_nothing_is_executed(tmp_path: Path, target: str,
     assert (whyrun(folder, "validate").code, whyrun(folder, "plan").code) == (0, 0), "a plan looks at no folders"
     for words in (["run"], ["run", "--dry-run"], ["run"]):
         answer = whyrun(folder, *words)
-        assert (answer.code, answer.out, answer.err) == (2, "", TOLD.replace("LEADS", leads)), words
+        lines, errors = answer.err[: answer.err.index("error[")], answer.err[answer.err.index("error[") :]
+        assert (answer.code, answer.out, errors) == (2, "", TOLD.replace("LEADS", leads)), words
+        assert [line.split(" → ")[1][:13] for line in lines.splitlines()] == ["PATH_OUTSIDE:"] * 2
     assert_nothing_ran(folder)
 
 
