@@ -71,7 +71,9 @@ def test_an_output_on_top_of_it_is_refused_by_every_command(tmp_path: Path, path
     assert (checked.code, checked.out, checked.err) == (2, "", f"{expected}workflow.yaml: 1 problem\n")
     for command in ("plan", "run"):
         answer = whyrun(folder, command)
-        assert (answer.code, answer.out, answer.err) == (2, "", expected), command
+        line, _, errors = answer.err.partition("error[")  # a run has a status line as well
+        assert (answer.code, answer.out, f"error[{errors}") == (2, "", expected), command
+        assert line.count(" → DUPLICATE_OUTPUT_PATH: ") == (command == "run")
     assert tree(folder) == before, "no run folder, no state, and each file as it was"
 
 
