@@ -13,7 +13,7 @@ import select
 import socket
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -40,6 +40,8 @@ _DATAGRAM = 1 << 17
 _CHUNK = 1 << 16
 _DESCRIPTOR = array.array("i").itemsize
 _BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
+
+NO_PUMPS: Mapping[int, Callable[[], object]] = {}
 
 
 class ReceivedCommand(msgspec.Struct, frozen=True):
@@ -91,16 +93,23 @@ class Control:
         self.files.put(Assignment(0, read_command(path), secrets=control.secrets))
         return True
 
-    def wait_for(self, *ended: int, relay: int | None = None) -> None:
+    def wait_for(
+        self, *ended: int, relay: int | None = None, pumps: Mapping[int, Callable[[], object]] = NO_PUMPS
+    ) -> None:
         """Wait until one of these descriptors becomes readable: a child process has ended, or answers. `relay`: where
-        to write acknowledgements for it; None: they stay in the channel, of which only the end counts."""
+        to write acknowledgements for it; None: they stay in the channel, of which only the end counts. `pumps`: what to
+        call when other descriptors become readable."""
         poll = select.poll()
-        for descriptor in ended:
+        for descriptor in (*ended, *pumps):
             poll.register(descriptor, select.POLLIN)
         if self.descriptor is not None:
             poll.register(self.descriptor, select.POLLIN if relay is not None else 0)
         while not {*ended}.intersection(ready := [descriptor for descriptor, _ in poll.poll()]):
-            if relay is None and self.descriptor in ready:
+            for pump in filter(None, map(pumps.get, ready)):
+                pump()
+            if self.descriptor not in ready:
+                continue
+            if relay is None:
                 end_worker()
             for line in self.receive() if relay is not None else ():
                 try:

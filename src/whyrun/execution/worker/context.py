@@ -125,7 +125,9 @@ class StepContext:
         scratch: Scratch,
         link: HostLink,
         redactor: Redactor,
+        unwritten: Callable[[], str] = str,
     ) -> None:
+        """`unwritten`: what was printed to stderr and is not in its file yet."""
         self.project = project
         self.work_dir = scratch.work
         self.script_path = scratch.script
@@ -138,6 +140,7 @@ class StepContext:
         self._scratch = scratch
         self._link = link
         self._redactor = redactor
+        self._unwritten = unwritten
         self._recalled = dict(command.recalled)
         self._recalled_elsewhere = dict(command.recalled_elsewhere)
         self._progress_due = 0.0
@@ -243,7 +246,8 @@ class StepContext:
         return process.returncode
 
     def stderr_tail(self, lines: int = 10) -> str:
-        return "\n".join(self._scratch.tail("stderr", self._redactor).splitlines()[-lines:])
+        rest = self._unwritten()  # first: the answer comes when the file has everything else
+        return "\n".join((self._scratch.tail("stderr", self._redactor) + rest).splitlines()[-lines:])
 
     def _named(self, what: str, name: object) -> str:
         text = utf8(self._redactor.text(str(name)))

@@ -88,9 +88,7 @@ def main(start_json: str) -> None:
         source = Datagrams(start.commands_fd, start.tickets_fd, control)
     link = HostLink(Outbox(messages, start.said), control, Acknowledgements(), cancellation)
     worker = Worker(start, source, link, streams)
-    if start.single:
-        worker.take_control()
-    else:
+    if not start.single:
         freeze()
     worker.work()
     worker.clean_up()
@@ -165,6 +163,8 @@ class Worker:
         self._link.cancellation.begin()
         unsent, self._unsent = self._unsent, b""
         self._link.outbox.began(step.command, unsent)
+        if self._start.single and not step.secrets:
+            self.take_control()
         ended = self._runner.execute(step, received.known)
         if isinstance(ended, StepLost) and self._link.outbox.cut_off:
             die_like(-signal.SIGKILL)  # nothing can be said after half a message

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from whyrun import disk
 from whyrun.actions.code.source_loader import take_recorded_reads
 from whyrun.artifacts.durable import write_all
 from whyrun.errors import WhyrunError
+from whyrun.execution.worker.command_source import NO_PUMPS
 from whyrun.execution.worker.context import HostLink
 from whyrun.execution.worker.processes import become_worker, fork, freeze, opened_pidfd
 
@@ -34,8 +35,10 @@ class StepDied(Exception):
         self.status = status  # as `subprocess` has it: negative for a signal
 
 
-def run_in_own_process(link: HostLink, work: Callable[[], bytes]) -> bytes:
-    """Calls `work` in a fork and returns its result. Raises `StepDied`."""
+def run_in_own_process(
+    link: HostLink, work: Callable[[], bytes], pumps: Mapping[int, Callable[[], object]] = NO_PUMPS
+) -> bytes:
+    """Calls `work` in a fork and returns its result. Raises `StepDied`. `pumps`: see `Control.wait_for`."""
     # Not a pipe: a process that the step leaves running would hold it open, and the worker would wait for it.
     result = disk.memory_file("whyrun-result")
     relay, relay_end = os.pipe()
@@ -60,7 +63,7 @@ def run_in_own_process(link: HostLink, work: Callable[[], bytes]) -> bytes:
     if link.cancellation.requested:
         os.kill(child, signal.SIGTERM)  # the signal arrived before the child existed
     with opened_pidfd(child) as ended:
-        link.control.wait_for(ended, relay=relay_end)
+        link.control.wait_for(ended, relay=relay_end, pumps=pumps)
     _, wait_status = os.waitpid(child, 0)
     os.close(relay_end)
     with os.fdopen(result, "rb") as file:

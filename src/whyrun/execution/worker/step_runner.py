@@ -188,7 +188,8 @@ class StepRunner:
 
     def _lost(self, step: OpenedStep, died: StepDied, duration: float, number: int, redactor: Redactor) -> StepLost:
         """The last message of a step whose process has died. Keeps its logs and scratch files as evidence."""
-        reason, stderr = describe_exit(died.status), self._scratch.tail("stderr", redactor)
+        held_back = self._streams.held_back()
+        reason, stderr = describe_exit(died.status), self._scratch.tail("stderr", redactor) + held_back
         problem = self._tidy(step, None, redactor, failed=True)
         if problem is not None:  # a full disk must not hide the loss itself
             reason += f" (and its files could not be kept: {problem.error})"
@@ -217,14 +218,21 @@ class StepRunner:
     def _performed(self, step: OpenedStep, cfg: StepCfg, redactor: Redactor) -> _Done:
         check_bindings(cfg, step.command)
         inputs = self._materializer.inputs(cfg)
-        if self._runs_steps or (step.is_a_program and not step.has_own_environment):
+        # What a step with secrets prints is redacted by a process that waits for it.
+        if (self._runs_steps and not redactor) or (step.is_a_program and not step.has_own_environment):
             self._peak.reset()
             return self._perform(step, cfg, inputs, redactor)
         if cfg.action in BUILTIN:
             self._action(cfg.action)  # our own code, so that not each process imports it
         compile_ahead(self._compiled)
         self._compiled = []
-        result = run_in_own_process(self._link, lambda: self._flushed(self._perform(step, cfg, inputs, redactor)))
+        if redactor:
+            self._streams.redact(redactor)
+        result = run_in_own_process(
+            self._link,
+            lambda: self._flushed(self._perform(step, cfg, inputs, redactor)),
+            self._streams.pumps(),
+        )
         done = _decode_done(result)
         self._compiled = done.compiled
         return done
@@ -239,7 +247,16 @@ class StepRunner:
         outputs: list[OutputResult] = []
         comparisons: dict[str, Comparison] = {}
         failure: Failure | None = None
-        context = StepContext(step.command, cfg.outputs, parameters, self._project, self._scratch, self._link, redactor)
+        context = StepContext(
+            step.command,
+            cfg.outputs,
+            parameters,
+            self._project,
+            self._scratch,
+            self._link,
+            redactor,
+            self._streams.unwritten,
+        )
         try:
             if step.secrets or cfg.secrets:
                 parameters.update(with_secrets(parameters, step.secrets))
@@ -345,6 +362,7 @@ class StepRunner:
                 os.chdir(self._scratch.work)
                 self._end_strays()
             case "keeping its output":
+                self._streams.end_redaction()
                 if self._streams.written():
                     self._streams.keep(folder, redactor)
                 self._streams.attach()
