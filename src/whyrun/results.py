@@ -83,11 +83,13 @@ class Artifact(msgspec.Struct, frozen=True):
 
     def pandas(self, **options: Any) -> pd.DataFrame:
         """The table as a pandas frame; `options` go to the reader of pandas."""
-        return self._frame("pandas", 0, options)
+        frame: pd.DataFrame = self._frame("pandas", 0, options)
+        return frame
 
     def polars(self, **options: Any) -> pl.DataFrame:
         """The table as a polars frame; `options` go to the reader of polars."""
-        return self._frame("polars", 1, options)
+        frame: pl.DataFrame = self._frame("polars", 1, options)
+        return frame
 
     def _frame(self, library: str, number: int, options: dict[str, Any]) -> Any:
         from importlib import import_module

@@ -63,6 +63,7 @@ def test_values_bytes_paths_and_frames(flow: whyrun.LoadedWorkflow) -> None:
     assert table.path.read_bytes() == table.bytes == b"x,y\n1,2\n3,1\n"
     pd.testing.assert_frame_equal(table.pandas(), pd.DataFrame({"x": [1, 3], "y": [2, 1]}))
     assert list(table.pandas(usecols=["y"]).columns) == ["y"]
+    assert table.polars().rows() == [(1, 2), (3, 1)]
 
 
 def test_what_an_artifact_does_not_have_is_an_error_with_a_way_out(flow: whyrun.LoadedWorkflow) -> None:
@@ -91,4 +92,5 @@ def test_a_table_over_loops(flow: whyrun.LoadedWorkflow) -> None:
     assert table.states == (("available",), ("available",))
     assert table.artifacts == (("Artifact:Fit.Result[1].score",), ("Artifact:Fit.Result[2].score",))
     pd.testing.assert_frame_equal(table.pandas(), pd.DataFrame({"n": [1, 2], "score": [1.5, 2.5]}))
+    assert table.polars().rows() == [(1, 1.5), (2, 2.5)]
     assert repr(table) == "<table of 2 rows: n, score>"
