@@ -10,6 +10,8 @@ import pytest
 from browser_lab import Served, example, hostile_project
 from page_objects import Viewer
 
+from project_lab import PATIENCE
+
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
@@ -27,7 +29,7 @@ def chromium() -> Iterator[Browser]:
     if path is None:
         pytest.skip("there is no Chromium: `apt-get install chromium`")
     with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=path, args=QUIET, timeout=PATIENCE * 1000)
         yield browser
         browser.close()
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
+from project_lab import PATIENCE
+
 if TYPE_CHECKING:
     from playwright.sync_api import Locator, Page
 
@@ -30,6 +32,7 @@ class Viewer:
 
     def __init__(self, page: Page) -> None:
         self.page = page
+        page.set_default_timeout(PATIENCE * 1000)  # a loaded machine is slow, not wrong
         self.wrong: list[str] = []
         self.asked: list[str] = []
         page.on("dialog", lambda dialog: (self.wrong.append(f"dialog: {dialog.message}"), dialog.dismiss()))
