@@ -46,7 +46,7 @@ example-panel: $(VENV)/.panel ## a firm-year panel: files merged and checked, a 
 example-etl: $(VENV)/.etl | example-etl-tools ## MariaDB to PostgreSQL: ten steps between two real servers, here and in a sandbox
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/etl/demo.sh "$(CURDIR)/.demo"
 
-test: $(VENV)/.dev | test-tools ## everything: style, types, layers, tests
+test: $(VENV)/.dev $(VENV)/.npm | test-tools ## everything: style, types, layers, tests
 	sh tests/in_memory.sh $(PYTEST) -n $(TESTERS)
 
 test-quick: $(VENV)/.dev ## the inner loop, in less than a minute: the tests of every package that need no servers or sandboxes
@@ -131,6 +131,14 @@ $(VENV)/.fuzz: $(VENV)/.dev
 $(VENV)/.dev: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[dev]'
 	@touch $(VENV)/.images $(VENV)/.causal $(VENV)/.panel $(VENV)/.etl $@
+
+# What the page of the viewer is built and tested with. Where npm is not to be had, two of its tests are skipped.
+$(VENV)/.npm: frontend/package-lock.json | $(BIN)/pip
+	@if command -v npm >/dev/null; then \
+		(cd frontend && npm ci --ignore-scripts --no-audit --no-fund --silent) \
+			|| echo "note: npm installed nothing, and what needs it is skipped" >&2; \
+	else echo "note: npm is not installed, and what needs it is skipped" >&2; fi
+	@touch $@
 
 $(VENV)/.images: pyproject.toml | $(BIN)/pip
 	$(BIN)/pip install -q -e '.[images]'
