@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import shutil
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from viewer_lab import FILES, WORKFLOW
+from viewer_lab import FILES, WORKFLOW, result_of
 
 from project_lab import Lab
 from whyrun.project import Project
@@ -94,7 +93,7 @@ def heard(lab: Lab, after: str | None, until: Callable[[list[Any]], bool]) -> li
             texts.append(text)
         return messages(texts)
 
-    return asyncio.run(listen())
+    return result_of(listen())
 
 
 def test_the_stream_resumes_after_the_last_event(told: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
-from viewer_lab import FILES, WORKFLOW, Client, client_of, open_state, view
+from viewer_lab import FILES, WORKFLOW, Client, client_of, open_state, result_of, view
 
 from project_lab import Lab
 from whyrun.viewer.page import content_policy, json_in_html, live_page, script_hash
@@ -18,11 +18,11 @@ from whyrun.viewer.server import HEADERS, Access, address, host_name, known_host
 
 
 def answered(client: Client, path: str, **more: Any) -> httpx.Response:
-    return asyncio.run(client.get(path, **more))
+    return result_of(client.get(path, **more))
 
 
 def raw(client: Client, path: str, **more: Any) -> httpx.Response:
-    return asyncio.run(client.raw(path, **more))
+    return result_of(client.raw(path, **more))
 
 
 # --- the host, the method, the path ----------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_a_huge_file_and_many_ranges_fill_no_memory(tmp_path: Path) -> None:
         "headers": [(b"host", b"127.0.0.1"), (b"cookie", cookie)],
     }  # fmt: skip
     tracemalloc.start()
-    asyncio.run(client.app(scope, receive, send))
+    result_of(client.app(scope, receive, send))
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert sent == 64 << 20

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlencode
 
 import httpx
@@ -95,6 +98,18 @@ def open_state(lab: Lab, at: str | None = None) -> CurrentState:
 def view(state: Any, name: str, **parameters: str) -> dict[str, Any]:
     """The answer to a view, as the page gets it."""
     return json.loads(json.dumps(Views(("explain",)).answer(state, name, Params.of(**parameters))))
+
+
+T = TypeVar("T")
+
+
+def result_of(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What it returns, from an event loop in a thread of its own.
+
+    After a browser test, Playwright keeps a running loop in the main thread, where no second one can start.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, coroutine).result()
 
 
 @dataclass
