@@ -163,6 +163,33 @@ def test_what_is_not_there_is_told_with_its_place(
     assert [problem.message for problem in refused.value.diagnostics] == [message for _, message, _ in expected]
 
 
+@pytest.mark.parametrize(
+    ("type_", "given", "meant"),
+    [
+        ("file", "in/sheet.cvs", "in/sheet.csv"),
+        ("file", "in/shet.csv", "in/sheet.csv"),
+        ("file", "in/Sheet.csv", "in/sheet.csv"),
+        ("file[]", ["in/a.txt", "in/shets.csv"], "in/sheet.csv"),
+        ("directory", "in/sheets", "in/sheets.d"),
+        ("file", "in/phto-2.png", "in/photo-2.png"),
+        ("file", "in/photo-02.png", "in/photo-2.png"),
+        ("file", "in/photo-3.png", None),
+        ("file", "in/z.txt", None),
+        ("file", "in/sheets", "in/sheet.csv"),
+        ("file", "no/sheet.csv", None),
+        ("file[]", ["in/shet.*"], None),
+    ],
+)
+def test_a_near_name_is_offered_only_where_it_may_be_meant(
+    project: Make, type_: str, given: Any, meant: str | None
+) -> None:
+    lab = lab_with(project, {"X": (type_, given)})
+    lab.write({"in/sheet.csv": "", "in/photo-2.png": "", "in/sheets.d/one.csv": ""})
+    ((code, _, hint),) = problems(lab)
+    assert code == "INPUT_MISSING"
+    assert hint == f"did you mean `{meant}`?" if meant else not (hint or "").startswith("did you mean")
+
+
 def test_what_cannot_be_read_is_told_without_paths_of_the_machine_and_hides_nothing(project: Make) -> None:
     lab = lab_with(project, {"X": ("file[]", ["in/pipe", "in/a.txt", "in/loop", "in/none"])})
     os.mkfifo(lab.root / "in/pipe")

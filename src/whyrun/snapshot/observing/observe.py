@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import os
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -83,6 +84,9 @@ def are_normal(paths: Sequence[str]) -> bool:
 
 
 _GLOB = frozenset("*?[")
+_NUMBER = re.compile("[1-9][0-9]*")
+# More problems get no hint with a near name, and larger folders are not searched for one: it would take too long.
+_MANY_PROBLEMS, _MANY_NAMES = 20, 10_000
 _RENAME = "rename the file; names are recorded in the log and must read the same everywhere"
 _LOOKED_IN = "looked in the project folder: that of `whyrun.toml`, else of the workflow file"
 
@@ -280,14 +284,30 @@ class InputObserver:
         # The state folder is never input.
         return in_byte_order([path.replace(os.sep, "/") for path in found if not path.startswith(".whyrun/")])
 
-    def _near(self, path: str) -> str | None:
-        """A hint with the path beside a missing one that was probably meant."""
-        from difflib import get_close_matches  # imported late: only errors need it
+    def _near(self, path: str, is_folder: bool) -> str | None:
+        """A hint with the path beside a missing one that was probably meant.
+
+        Its numbers are the same (`photo-2.png` is not a misspelt `photo-3.png`), and it is near without its suffix, too
+        (`z.txt` is not a misspelt `b.txt`).
+        """
+        if _GLOB.intersection(path) or len(self.diagnostics) > _MANY_PROBLEMS:
+            return None
+        from difflib import SequenceMatcher, get_close_matches  # imported late: only errors need it
 
         folder, name = os.path.split(path)
-        absolute = self._absolute(folder)
-        near = get_close_matches(name, os.listdir(absolute) if os.path.isdir(absolute) else (), n=1, cutoff=0.8)
-        return f"did you mean `{os.path.join(folder, near[0])}`?" if near else None
+        try:
+            names = os.listdir(self._absolute(folder))
+        except OSError:
+            return None
+        numbers = _NUMBER.findall(name)
+        alike = [other for other in names if _NUMBER.findall(other) == numbers] if len(names) < _MANY_NAMES else []
+        stem = os.path.splitext(name)[0]
+        for near in get_close_matches(name, alike, cutoff=0.8):
+            ratio = SequenceMatcher(None, stem, os.path.splitext(near)[0]).ratio()
+            found = os.path.join(folder, near)
+            if ratio > 0.7 and is_utf8(near) and os.path.isdir(self._absolute(found)) == is_folder:
+                return f"did you mean `{found}`?"
+        return None
 
     def _files(
         self, id_: str, type_: Type, paths: Sequence[str], place: Place, missing_hint: str
@@ -302,7 +322,7 @@ class InputObserver:
             if not is_utf8(path):  # found by a pattern
                 problems = [Diagnostic("NAME_INVALID", f"the name of {path!r} is not UTF-8", hint=_RENAME)]
             elif sha is None:
-                hint = self._near(path) or missing_hint
+                hint = self._near(path, folders) or missing_hint
                 problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=hint)]
             elif isinstance(sha, WhyrunError):
                 problems = sha.diagnostics
