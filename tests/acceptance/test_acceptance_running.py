@@ -56,7 +56,7 @@ def test_a_failure_blocks_its_dependents_and_nothing_else(project: Make) -> None
     assert ran.failed == {"Job:Check[1]": ("FAILED", "CommandFailed")}
     assert ran.blocked == {"Job:Use[1]": ["Job:Check[1]"], "Job:All": ["Job:Use[1]"]}
     (failed,) = ran.of(ev.StepFailed)
-    assert failed.error == "exit status 1\nlooking at bad"
+    assert failed.error == "exit status 1: looking at bad"
     status = ran.status()
     assert {key: status[key] for key in ("ok", "state", "exit_code", "steps_total", "steps_completed", "steps_failed",
                                          "steps_skipped", "steps_blocked", "steps_interrupted")} == {
@@ -668,7 +668,9 @@ def test_two_runs_at_once_are_refused(project: Make) -> None:
     (diagnostic,) = refused.value.diagnostics
     assert (diagnostic.code, refused.value.exit) == ("LOCKED", Exit.STATE)
     assert str(run.process.pid) in diagnostic.message + (diagnostic.hint or "")
-    assert "RETRY_PREVIOUS_FAILURE" in lab.plan().headlines().values(), "planning needs no lock"
+    plan = lab.plan()
+    assert plan.headlines() == {"Job:Slow": "MISSING_OUTPUT", "Job:Later": "MISSING_OUTPUT"}, "planning needs no lock"
+    assert [job.id for job in plan.jobs if job.is_running] == ["Job:Slow"]
     second = Process(lab)
     assert second.end()[0] == 3
     run.signal(signal.SIGINT)

@@ -28,9 +28,11 @@ def test_the_demo_holds_from_the_first_plan_to_the_explained_retry(tmp_path: Pat
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     told = [line for line in done.stdout.splitlines() if line.startswith(("# ", "(exit"))]
-    assert len(told) == 10
+    assert len(told) == 12
     assert told[5] == "(exit status 1)", "the failing job is shown to fail"
     made = tmp_path / "then-and-now"
+    assert told[-1] == f"# The report:  {made / 'report.html'}"
+    assert (made / "report.html").is_file()
     assert sorted(file.name for file in (made / "out").iterdir()) == [
         "frame-0.png",
         "frame-2.png",

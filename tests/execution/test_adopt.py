@@ -147,7 +147,8 @@ def test_a_value_output_is_parsed_and_recorded_with_its_value(project: Make) -> 
     code, message, _, exit_ = refusal(lambda: adopt(lab, "Artifact:Say.Size", "bad.txt"))
     assert (code, exit_) == ("NOT_ADOPTABLE", 2)
     assert message.startswith("`Artifact:Say.Size` cannot be put in place: `")
-    assert "bad.txt` does not fit: `Size` is not valid JSON" in message
+    why = "`Size` is declared as integer, but its file holds the text 'many': write a whole number, and nothing else"
+    assert message.endswith(f"bad.txt` does not fit: {why}")
     assert lab.runs() == ["r0001", "r0002"]
 
 
