@@ -378,7 +378,10 @@ def test_the_traceback_stands_in_the_log_while_the_run_goes_on(tmp_path: Path) -
     answer = project("run", "--jobs", "2")
     assert answer.code == 1
     first, *below = project.read("seen").splitlines()
-    assert without_times(first) == "[shell] FAILED Job:Bad after T → CommandFailed: exit status 3 (see log line 2)"
+    assert without_times(first) == (
+        "[shell] FAILED Job:Bad after T → CommandFailed: exit status 3 → a script stops at the first command that "
+        "fails, also in a pipe; `set -x` at its beginning shows which (see log line 2)"
+    )
     assert below
     assert all(line.startswith("    ") for line in below)
     assert below[0].strip() == project.evidence("r0001", "whyrun.log").splitlines()[1].strip()
