@@ -77,7 +77,8 @@ class BackendSetup:
 BACKENDS: dict[str, BackendSetup] = {
     "local": BackendSetup(("--backend", "local")),
     "sandbox": BackendSetup(("--backend", "sandbox"), command="bwrap"),
-    "e2b": BackendSetup(("--backend", "e2b"), loopback_e2b, module="e2b"),
+    # The base template lacks the packages of the data actions, which the ten steps use.
+    "e2b": BackendSetup(("--backend", "e2b", "--e2b-template", "data"), loopback_e2b, module="e2b"),
     "dask": BackendSetup(("--backend", "dask"), module="distributed"),
 }
 

@@ -27,9 +27,9 @@ HOME = "/" + "home/user"  # how callers may name it; its real place is `Sandbox.
 
 @dataclass
 class Template:
-    """What all sandboxes of a server are made from. The base template of E2B has pip, and no package that we need."""
+    """What sandboxes are made from. The base template of E2B has pip, and no package that we need."""
 
-    packages: Collection[str] = ("pip", "msgspec")
+    packages: Collection[str] | None = ("pip", "msgspec")  # None: all that this machine has, as if built for the tests
     environment: dict[str, str] = field(default_factory=lambda: {"PIP_NO_INDEX": "1"})  # tests reach no network
 
 
@@ -180,13 +180,15 @@ class Sandbox:
         }
 
 
-def _install_python(folder: Path, packages: Collection[str]) -> Path:
+def _install_python(folder: Path, packages: Collection[str] | None) -> Path:
     """What a template brings: a Python of its own, so that what is installed there is gone with the sandbox. Of the
-    packages of the Python that runs the tests it has these, and no other."""
+    packages of the Python that runs the tests it has these, and no other; `None` is all of them, without Whyrun."""
     library = folder / "lib" / f"python3.{sys.version_info.minor}" / "site-packages"
     library.mkdir(parents=True)
     host = Path(sysconfig.get_path("purelib"))
-    for name in packages:
+    if packages is None:  # their own `.pth` files, one of which names the source of Whyrun, are not read from here
+        (library / "packages.pth").write_text(f"{host}\n")
+    for name in packages or ():
         for path in (host / name, *host.glob(f"{name}-*.dist-info")):
             (library / path.name).symlink_to(path)
     (folder / "pyvenv.cfg").write_text(f"home = {os.path.dirname(sys._base_executable)}\n")

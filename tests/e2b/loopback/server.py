@@ -24,6 +24,7 @@ from loopback.exchange import Exchange, Refused
 from loopback.faults import ConnectionLost, Faults, Network, due
 from loopback.sandbox import Sandbox, Template
 
+DATA_TEMPLATE = "data"  # the name of one that has the packages of the data actions
 API_KEY = "e2b_" + "0" * 40
 
 
@@ -32,6 +33,7 @@ class Loopback:
         self.faults = faults or Faults()  # of sandboxes that are still to be made
         self.network = Network()
         self.template = Template()
+        self.templates = {DATA_TEMPLATE: Template(packages=None)}  # by name; any other name gives `template`
         self.sandboxes: dict[str, Sandbox] = {}
         self.refuse_sandboxes: Refused | None = None
         self.before_deletion: Callable[[Sandbox], None] = lambda sandbox: (
@@ -128,9 +130,8 @@ class Loopback:
     def _create(self, request: dict[str, Any]) -> Sandbox:
         if self.refuse_sandboxes is not None:
             raise self.refuse_sandboxes
-        sandbox = Sandbox(
-            self._folder, request, self.faults.copy(), lambda one: self.before_deletion(one), self.template
-        )
+        template = self.templates.get(request["templateID"], self.template)
+        sandbox = Sandbox(self._folder, request, self.faults.copy(), lambda one: self.before_deletion(one), template)
         self.sandboxes[sandbox.id] = sandbox
         return sandbox
 
