@@ -13,6 +13,7 @@ from cli_lab import whyrun
 from whyrun.cli import foreign_words
 from whyrun.cli.main import COMMANDS, cli
 from whyrun.errors import Diagnostic, WhyrunError
+from whyrun.execution.backends.registry import BACKENDS
 from whyrun.facts.subjects import find_subject
 from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
@@ -221,7 +222,11 @@ def test_a_misspelt_input_file_and_a_misspelt_import_are_told(tmp_path: Path) ->
 
 # --- words of other tools ----------------------------------------------------------------------------------------
 
-TABLES = (foreign_words._COMMANDS, foreign_words._OPTIONS, foreign_words._BACKENDS)
+TABLES = (
+    list(foreign_words._COMMANDS.items()),
+    list(foreign_words._OPTIONS.items()),
+    [row for entry in BACKENDS.values() for row in entry.foreign],
+)
 RUN = cli.get_command(click.Context(cli), "run")
 
 
@@ -229,9 +234,9 @@ def test_every_hint_names_commands_and_options_that_exist_and_no_word_has_two() 
     assert RUN is not None
     options = {option for parameter in RUN.params for option in parameter.opts} | {"--json", "--help", "--version"}
     for table in TABLES:
-        words = [word for text in table for word in text.split()]
+        words = [word for text, _ in table for word in text.split()]
         assert len(words) == len(set(words))
-        for hint in table.values():
+        for _, hint in table:
             for written in re.findall(r"`([^`]*)`", hint):
                 for option in re.findall(r"--[a-z-]+", written):
                     assert option in options, hint
@@ -239,7 +244,9 @@ def test_every_hint_names_commands_and_options_that_exist_and_no_word_has_two() 
                     assert found[1] in COMMANDS, hint
     assert not {word for text in foreign_words._COMMANDS for word in text.split()} & set(COMMANDS)
     own = {option for parameter in RUN.params for option in parameter.opts}
-    assert not {word for text in foreign_words._OPTIONS for word in text.split()} & own
+    theirs = [*foreign_words._CLUSTER_OPTIONS, *(word for text in foreign_words._OPTIONS for word in text.split())]
+    assert len(theirs) == len(set(theirs))
+    assert not set(theirs) & own
 
 
 @pytest.mark.parametrize(
@@ -254,6 +261,8 @@ def test_every_hint_names_commands_and_options_that_exist_and_no_word_has_two() 
         ("run --cores 4", "write `--jobs N`, or `-j N`"),
         ("plan --verbose", "write `--log-level all`, an option of `whyrun run`"),
         ("run --backend slurm", "write `--backend dask --dask-address slurm`"),
+        ("run --executor slurm", "write `--backend dask --dask-address slurm`"),
+        ("run --backend kubernetes", "write `--backend dask --dask-address ADDRESS`, that of its scheduler"),
         ("run --backend docker", "write `--backend sandbox`"),
         ("run --backend sandbx", "did you mean `sandbox`?"),
     ],

@@ -1,9 +1,14 @@
-"""Commands, options and backends of other tools, and the words of Whyrun for the same: one table.
+"""Commands and options of other tools, and the words of Whyrun for the same: one table.
 
-Words of workflow files are in `workflow/foreign_words`. Imported late: only a mistake needs it.
+What other tools call a backend is in its row (`execution/backends/registry`), and words of workflow files are in
+`workflow/foreign_words`. Imported late: only a mistake needs it.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
+
+from whyrun.execution.backends.registry import BACKENDS
 
 _RUN = "write `whyrun run`: it runs what is missing, failed or changed, and nothing else"
 _PLAN = "write `whyrun plan`, or `whyrun run --dry-run` for the lines of a run"
@@ -55,7 +60,6 @@ _OPTIONS = {
     "--unlock": "omit it: the lock of a run ends with its process",
     "--timeout": "a limit belongs to its job, in the workflow: `timeout: 5m`",
     "--retries --retry --restart-times -T": "they belong to the job, in the workflow: `retries: 2`",
-    "--executor --profile --cluster --slurm --runner": "write `--backend dask --dask-address slurm`",
     "--use-conda --sdm --use-singularity --with-docker --docker": (
         "omit it: Whyrun makes no environments; start it in the one that the steps need"
     ),
@@ -64,26 +68,22 @@ _OPTIONS = {
     "--output --format -o": "write `--json`, where the command has it",
     "--yes -y": "omit it: no command asks",
 }
-_BACKENDS = {
-    "slurm cluster hpc sge lsf pbs": "write `--backend dask --dask-address slurm`",
-    "docker podman container singularity apptainer bubblewrap bwrap": "write `--backend sandbox`",
-    "process subprocess thread threads localhost": "omit it, and write `--jobs N` to run N steps at a time",
-    "k8s kubernetes ray distributed": "write `--backend dask --dask-address ADDRESS`, that of its scheduler",
-    "aws gcp cloud remote": "write `--backend e2b`, or `--backend dask` with the address of a scheduler",
-}
+# Options by which other tools are told to run steps on a cluster.
+_CLUSTER_OPTIONS = ("--executor", "--profile", "--cluster", "--slurm", "--runner")
 
 
 def command_hint(word: str) -> str | None:
-    return _hint(_COMMANDS, word)
+    return _hint(_COMMANDS.items(), word)
 
 
 def option_hint(word: str) -> str | None:
-    return _hint(_OPTIONS, word)
+    return backend_hint("cluster") if word in _CLUSTER_OPTIONS else _hint(_OPTIONS.items(), word)
 
 
 def backend_hint(word: str) -> str | None:
-    return _hint(_BACKENDS, word.partition(":")[2] or word)
+    rows = (row for entry in BACKENDS.values() for row in entry.foreign)
+    return _hint(rows, word.partition(":")[2] or word)
 
 
-def _hint(table: dict[str, str], word: str) -> str | None:
-    return next((hint for words, hint in table.items() if word in words.split()), None)
+def _hint(table: Iterable[tuple[str, str]], word: str) -> str | None:
+    return next((hint for words, hint in table if word in words.split()), None)

@@ -33,6 +33,8 @@ class BackendEntry:
     factory: str
     capabilities: Capabilities
     options: tuple[BackendOption, ...] = ()
+    # What other tools call it, words with blanks between them → what to write. Shown where there is no such backend.
+    foreign: tuple[tuple[str, str], ...] = ()
 
 
 _ROWS = (
@@ -40,11 +42,15 @@ _ROWS = (
         "local",
         "whyrun.execution.backends.local.backend:local_backend",
         Capabilities(shares_files=True, isolated=False, remote=False, enforces_limits=False, open_files=6),
+        foreign=(
+            ("process subprocess thread threads localhost", "omit it, and write `--jobs N` to run N steps at a time"),
+        ),
     ),
     BackendEntry(
         "sandbox",
         "whyrun.execution.backends.sandbox.backend:sandbox_backend",
         Capabilities(shares_files=False, isolated=True, remote=False, enforces_limits=True),
+        foreign=(("docker podman container singularity apptainer bubblewrap bwrap", "write `--backend sandbox`"),),
     ),
     BackendEntry(
         "e2b",
@@ -59,6 +65,12 @@ _ROWS = (
                 help="With `--backend e2b`: the template, which decides processors and memory.",
             ),
         ),
+        (
+            (
+                "aws gcp cloud remote",
+                "write `--backend e2b`, or `--backend dask` with the address of a scheduler",
+            ),
+        ),
     ),
     BackendEntry(
         "dask",
@@ -70,6 +82,13 @@ _ROWS = (
                 flag="--dask-address",
                 metavar="URL",
                 help="With `--backend dask`: a running scheduler, or `slurm`.",
+            ),
+        ),
+        (
+            ("slurm cluster hpc sge lsf pbs", "write `--backend dask --dask-address slurm`"),
+            (
+                "k8s kubernetes ray distributed",
+                "write `--backend dask --dask-address ADDRESS`, that of its scheduler",
             ),
         ),
     ),
