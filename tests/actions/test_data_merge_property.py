@@ -178,7 +178,7 @@ def test_rows_order_and_counts_are_those_of_a_plain_computation(draw: st.DataObj
             assert join.counts.rows() == counts
             assert join.counts.cardinality == cardinality
             allowed = asked is None or all(a in ("m", f) for a, f in zip(asked[::2], cardinality[::2], strict=True))
-            refused = join.cardinality_violation(engine, asked)
+            refused = join.match.cardinality_violation(engine, asked)
             assert (refused is None) == allowed
             assert refused is None or isinstance(refused, CardinalityViolated)
             path = Path(folder) / "out.csv"

@@ -124,6 +124,7 @@ def test_different(learned: Lab) -> None:
         "peak_memory_bytes": 0,
         "peak_memory_step": found.result.usage.peak_step,
         "slowest": [],
+        "tasks": {},
     }  # fmt: skip
 
 

@@ -22,6 +22,11 @@ from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.planning.answers.explain import headline, render_explain
 
+BOTH_REUSED = [
+    "Job:Make → outputs: Artifact:Make.Folder (exists, 2B), out/text.txt (exists, 7B) → reused from shared store",
+    "Job:Use → outputs: out/all.txt (exists, 9B) → reused from shared store",
+]
+
 
 def test_another_clone_reuses_a_shared_result(team: Team) -> None:
     first, second = team.clone(), team.clone()
@@ -37,7 +42,7 @@ def test_another_clone_reuses_a_shared_result(team: Team) -> None:
     took = second.succeed()
     assert took.plan.digest == plan.digest
     assert (took.executed, shared_steps(took), took.heard.notes) == ([], ["Job:Make", "Job:Use"], [])
-    assert skips(took) == ["Job:Make → reused from shared store", "Job:Use → reused from shared store"]
+    assert skips(took) == BOTH_REUSED
     assert (second.read("out/text.txt"), second.read("out/all.txt")) == ("cinema\n", "cinema\n1\n")
     assert second.plan().totals["clean"] == 2
 
@@ -77,8 +82,8 @@ def test_explain_and_a_dry_run_say_the_same(folder_team: Team) -> None:
     now = utc_now().astimezone()
     lines = [line.render() for line in dry_run_lines(plan, second.snapshot(), {}, second.root, now)]
     assert [line.partition("] ")[2] for line in lines] == [
-        "WOULD_SKIP Job:Make → reused from shared store",
-        "WOULD_SKIP Job:Use → reused from shared store",
+        "WOULD_SKIP Job:Make → outputs: Artifact:Make.Folder (2B), out/text.txt (7B) → reused from shared store",
+        "WOULD_SKIP Job:Use → outputs: out/all.txt (9B) → reused from shared store",
     ]
 
 
@@ -308,7 +313,7 @@ def test_a_lost_local_result_that_the_store_replaces_is_reported_and_recorded_as
     assert headline(plan) == "demo after r0001: none of 2 jobs to run, 2 reused from the shared store"
     ran = lab.succeed()
     assert ran.plan.digest == plan.digest
-    assert skips(ran) == ["Job:Make → reused from shared store", "Job:Use → reused from shared store"]
+    assert skips(ran) == BOTH_REUSED
     assert shared_steps(ran) == ["Job:Make", "Job:Use"]
     assert {event.reused_from for event in ran.of(ev.ArtifactAvailable)} == {"shared store"}
     assert [e.reused_from for e in job_history(lab.opened().state.runs(), "Job:Use".__eq__, None)] == [
@@ -325,7 +330,7 @@ def test_a_lost_local_result_that_is_fetched_during_the_run_is_recorded_as_share
     lose(lab, "Artifact:Learn.Model")
     ran = lab.succeed(force=["Job:Fetch"])
     assert (ran.executed, shared_steps(ran)) == (["Job:Fetch"], ["Job:Learn"])
-    assert skips(ran) == ["Job:Learn → reused from shared store"]
+    assert skips(ran) == ["Job:Learn → outputs: Artifact:Learn.Model (exists, 10B) → reused from shared store"]
 
 
 def test_a_shared_result_does_not_count_as_adopted(folder_team: Team) -> None:

@@ -173,7 +173,7 @@ def test_a_path_of_an_imported_job_lies_under_its_name() -> None:
 @pytest.mark.parametrize(
     ("answer", "wrong"),
     [
-        (["a", "b", "c"], "3 paths for 2 outputs without a `path:`"),
+        (["a", "b", "c", "d"], "4 paths for 2 outputs without a `path:`"),
         (["a", "../x"], "`../x`: it leaves the project folder"),
         ({"graph": "../x"}, "`../x`: it leaves the project folder"),
         ({"graph": "a", "fixed": "b"}, "`fixed` is not an output of this job without a `path:`"),
@@ -258,10 +258,17 @@ def test_what_is_put_into_the_graph_changes_the_sites_and_nothing_else() -> None
 
 
 def disowned(
-    answer: Callable[[WithBlock], Any], there: Mapping[str, list[str | None]], hooks: set[str] | None = None
+    answer: Callable[[WithBlock], Any],
+    there: Mapping[str, list[str | None]],
+    hooks: set[str] | None = None,
+    key: Callable[[WithBlock], str | None] = lambda block: f"net {block.given['n']}",
 ) -> tuple[dict[str, str], Answering]:
-    """`there`: by output of D_learn, what is recorded and still there. Of all other jobs everything is."""
-    graph = expanded(WORKFLOW)
+    """`there`: by output of D_learn, what is recorded and still there. Of all other jobs everything is.
+
+    `key`: the section that the action names.
+    """
+    graph, _, problems = asked(key=key)
+    assert problems == []
     shas = [
         [
             HashColumn.of(there.get(spec.output, ["1" * 64] * len(table)))
@@ -273,45 +280,44 @@ def disowned(
     ]
     snapshot = PlanningSnapshot(graph, Records(), {}, {}, frozenset(), shas=shas)
     inspector: Any = Answering(**{EXISTING: answer})
-    learn = infos({EXISTING} if hooks is None else hooks)
+    learn = infos({EXISTING, KEY} if hooks is None else hooks)
     return disowned_sites(snapshot, learn, inspector, reader_of_graph(graph, PROJECT)), inspector
 
 
-def test_actions_are_asked_about_published_files_that_are_there() -> None:
-    there: dict[str, list[str | None]] = {"named": [None, "2" * 64], "mine": [None, None]}
-    found, inspector = disowned(lambda block: "b.txt" not in (block.file or ""), there)
+def test_actions_are_asked_about_sections_that_they_named_and_that_are_there() -> None:
+    """Not about other files, nor about sections that the workflow named."""
     row_a, row_b = {"n": "a", "at": AT}, {"n": "b", "at": AT}
-    assert found == {"fixed/b.txt": "disowned"}
-    assert inspector.asked == [
-        (
-            EXISTING,
-            False,
-            [
-                WithBlock(row_a, file="/project/fixed/a.txt"),
-                WithBlock(row_b, file="/project/fixed/b.txt"),
-                WithBlock(row_b, file="/project/all.json"),
-            ],
-        )
-    ]
+    found, inspector = disowned(lambda block: False, {})
+    assert found == {"all.json § net a": "disowned", "all.json § net b": "disowned"}
+    blocks = [WithBlock(row_a, file="/project/all.json"), WithBlock(row_b, file="/project/all.json")]
+    assert inspector.asked == [(EXISTING, False, blocks)]
+    found, inspector = disowned(lambda block: False, {"mine": [None, "2" * 64]})
+    assert found == {"all.json § net b": "disowned"}
+    assert inspector.asked == [(EXISTING, False, blocks[1:])]
+
+
+def test_actions_are_not_asked_about_the_section_of_the_job() -> None:
+    found, inspector = disowned(lambda block: False, {}, key=lambda block: None if block.given["n"] == "a" else "own")
+    assert found == {"all.json § own": "disowned"}
+    assert [block.given["n"] for block in inspector.asked[0][2]] == ["b"]
 
 
 def test_what_is_denied_is_the_section_and_not_the_file() -> None:
-    found, _ = disowned(lambda block: block.file != "/project/all.json" or block.given["n"] == "a", {})
-    assert found == {"all.json § D_learn[b]": "disowned", "all.json § k b": "disowned"}
+    found, _ = disowned(lambda block: block.given["n"] == "a", {})
+    assert found == {"all.json § net b": "disowned"}
 
 
 def test_who_cannot_answer_has_not_denied_anything() -> None:
     def answer(block: WithBlock) -> Any:
         raise ValueError("it broke")
 
-    assert disowned(answer, {})[0] == {}
-    assert disowned(lambda block: None, {})[0] == {}
-    assert disowned(lambda block: True, {})[0] == {}
+    for answered in (answer, lambda block: None, lambda block: True):
+        found, inspector = disowned(answered, {})
+        assert (found, len(inspector.asked)) == ({}, 1)
 
 
-def test_nobody_is_asked_about_what_is_missing_already_or_without_the_method() -> None:
-    gone: dict[str, list[str | None]] = {name: [None, None] for name in ("fixed", "mine", "named")}
-    for there, hooks in ((gone, {EXISTING}), ({}, {FILES, KEY})):
+def test_nobody_is_asked_about_what_is_missing_already_or_without_the_methods() -> None:
+    for there, hooks in (({"mine": [None, None]}, {EXISTING, KEY}), ({}, {FILES, KEY}), ({}, {EXISTING})):
         found, inspector = disowned(lambda block: False, there, hooks)
         assert (found, inspector.asked) == ({}, [])
     snapshot = PlanningSnapshot(expanded(WORKFLOW), Records(), {}, {}, frozenset())
@@ -324,12 +330,20 @@ def test_a_document_is_asked_about_once_and_only_where_all_bindings_are_known() 
 workflow: w
 jobs:
   A_plain: {uses: shell, with: {run: x}, outputs: {Text: {type: text}}}
-  B_waits: {uses: learn, with: {data: "${{ jobs.A_plain.outputs.Text }}"}, outputs: {graph: {type: file, path: b.xml}}}
-  D_learn: {uses: learn, with: {n: a}, outputs: {doc: {type: json, path: doc.json, leaves: {Title: string}}}}
+  B_waits:
+    uses: learn
+    with: {data: "${{ jobs.A_plain.outputs.Text }}"}
+    outputs: {doc: {type: json, path: b.json, append: true}}
+  D_learn:
+    uses: learn
+    with: {n: a}
+    outputs: {doc: {type: json, path: doc.json, append: true, leaves: {Title: string}}}
 """)
+    named = {"B_waits": {"doc": ["b.json § net"]}, "D_learn": {"doc": ["doc.json § net"]}}
+    graph = with_sites(graph, named)
     shas = [[HashColumn.of(["1" * 64]) for _ in table.artifacts] for table in graph.tables]
     snapshot = PlanningSnapshot(graph, Records(), {}, {}, frozenset(), shas=shas)
     inspector: Any = Answering(**{EXISTING: lambda block: False})
-    found = disowned_sites(snapshot, infos({EXISTING}), inspector, reader_of_graph(graph, PROJECT))
-    assert found == {"doc.json": "disowned"}
+    found = disowned_sites(snapshot, infos({EXISTING, KEY}), inspector, reader_of_graph(graph, PROJECT))
+    assert found == {"doc.json § net": "disowned"}
     assert inspector.asked == [(EXISTING, False, [WithBlock({"n": "a"}, file="/project/doc.json")])]
