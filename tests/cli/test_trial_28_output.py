@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from project_lab import Lab
 from whyrun.cli.main import cli
-from whyrun.cli.output import LOG_TAIL_LINES
 from whyrun.errors import WhyrunError
+from whyrun.facts.show import LOG_TAIL_LINES
 
 FLOW = """
     workflow: w
