@@ -215,7 +215,7 @@ class ToyBackend:
             return self._lost(job, worker)
         messages = [message for message in received if not isinstance(message, Pong | Prepared)]
         worker.began = worker.began or bool(messages)
-        if any(isinstance(message, StepFinished) for message in messages):
+        if any(isinstance(message, StepFinished | StepLost) for message in messages):  # lost: only its process has died
             self._end(job, worker)
             worker.scratch.remove()
         return messages

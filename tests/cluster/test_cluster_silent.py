@@ -62,6 +62,12 @@ WORKFLOW = """
 LOST = " hangs or is cut off: it sends no heartbeats"
 
 
+def processes(begun: Path) -> tuple[int, int]:
+    """The process of the step, and that of the Dask worker: it started the worker that forked the step."""
+    step, worker = map(int, begun.read_text().split())
+    return step, int(Path(f"/proc/{worker}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 class Scene:
     """A run whose one step waits."""
 
@@ -86,8 +92,7 @@ class Scene:
         """The process of the step, and that of the Dask worker."""
         wait_until((self.here / f"begun-{attempt}").exists)
         wait_until(lambda: f"attempt {attempt}" in self._tasks())  # and the host has heard of it
-        step, worker = (self.here / f"begun-{attempt}").read_text().split()
-        return int(step), int(worker)
+        return processes(self.here / f"begun-{attempt}")
 
     def _tasks(self) -> list[str]:
         return [e.message for run in self.lab.runs() for e in self.lab.events(run) if isinstance(e, ev.Task)]
@@ -176,7 +181,7 @@ def test_a_worker_of_a_cluster_of_its_own_is_replaced(tmp_path: Path) -> None:
     wait_until((here / "begun-1").exists)
     # And the host has heard of it: before, the worker may still be at its start, which takes any time.
     wait_until(lambda: any(isinstance(e, ev.Task) for run in lab.runs() for e in lab.events(run)))
-    step, pid = map(int, (here / "begun-1").read_text().split())
+    step, pid = processes(here / "begun-1")
     os.kill(pid, signal.SIGSTOP)
     wait_until((here / "begun-2").exists)
     wait_until(lambda: has_ended(pid) and has_ended(step))

@@ -78,9 +78,11 @@ STEPS = """
             (here / "late").write_text("late")
             Path(gate + ".late").touch()
 
-        if os.fork() == 0:  # a process: with a thread, its worker would have ended
+        if os.fork() == 0:
             late()
             os._exit(0)
+        while not Path(gate + ".waits").exists():  # the other step has another worker, which is in it now
+            time.sleep(0.01)
         print("early")
         context.output("Text").write_text("done")
 
@@ -242,7 +244,7 @@ def test_killed_between_two_attempts_the_evidence_is_as_the_failure_left_it(tmp_
 
 def test_what_a_succeeded_step_wrote_late_is_no_evidence(tmp_path: Path) -> None:
     flow = (
-        one_job("Early", "write_late", "}")
+        one_job("Early", "write_late", "}\n        isolation: shared")  # else its processes end with it
         + """
       Other:
         uses: python

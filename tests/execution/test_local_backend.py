@@ -97,7 +97,7 @@ def test_a_step_that_looks_at_cancelled_ends_in_its_own_way(make_lab: Callable[[
 
 def test_sigterm_reaches_the_script_of_a_shell_step(make_lab: Callable[[int], Lab]) -> None:
     lab = make_lab(1)
-    script = "trap 'echo cleaned; exit 7' TERM\necho ready > ready\nwhile true; do sleep 0.05; done"
+    script = "trap 'echo cleaned; echo why >&2; exit 7' TERM\necho ready > ready\nwhile true; do sleep 0.05; done"
     lab.backend.submit(lab.command("shell", {"run": script}))
     lab.began()
     wait_until(lambda: bool(list(lab.session.tmp.glob("*/work/ready"))))

@@ -10,6 +10,10 @@ def note(word):
         file.write(f"{word}\n")
 
 
+def parent_of(process):
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+
+
 def old():
     return {"Text": "old\n"}
 
@@ -25,6 +29,6 @@ def paid(context):
         note("paid")
         context.remember("request", "number one")
         note("went on")
-        os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(parent_of(os.getppid()), signal.SIGKILL)  # the parent of its worker
         os._exit(0)
     return {"Text": f"{request}\n"}
