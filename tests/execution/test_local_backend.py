@@ -104,7 +104,7 @@ def test_sigterm_reaches_the_script_of_a_shell_step(make_lab: Callable[[int], La
     lab.backend.signal("Job:S", signal.SIGTERM)
     word = lab.end_of("Job:S")
     assert isinstance(word, StepFinished)
-    assert (word.error_type, word.error.splitlines()[0]) == ("CommandFailed", "exit status 7")
+    assert (word.error_type, word.error.splitlines()[0]) == ("CommandFailed", "exit status 7: why")
     assert lab.evidence()["S/stdout.log"] == "cleaned\n"
 
 
