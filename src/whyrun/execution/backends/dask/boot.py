@@ -83,8 +83,8 @@ def claim_of(key: str, number: int) -> str:
     return f"whyrun-{key}-{number}"
 
 
-def forget_claims(dask_scheduler: Any, key: str, numbers: int) -> None:
-    """Runs on the scheduler at the end of a run."""
+def forget_claims(key: str, numbers: int, dask_scheduler: Any) -> None:
+    """Runs on the scheduler at the end of a run. Dask passes the scheduler by name."""
     for number in range(1, numbers + 1):
         dask_scheduler.extensions["events"].event_clear(name=claim_of(key, number))
 
