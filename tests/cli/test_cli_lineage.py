@@ -137,12 +137,24 @@ jobs:
     assert len(whyrun(tmp_path, "lineage", "Artifact:All.T", "--json").json["hops"]) == 71
 
 
+def test_what_was_made_only_later_is_not_called_missing(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder, "--target", "Artifact:Shout.Loud[0]")
+    run(folder)
+    answer = whyrun(folder, "lineage", "Artifact:Join.All", "--at", "r0001")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith("error[USAGE]: `Artifact:Join.All` had not been made by the end of r0001"), answer.err
+    assert "without `--at`" in answer.err
+
+
 def test_what_has_no_lineage_says_what_to_do(tmp_path: Path) -> None:
     folder = tale(tmp_path)
     for id_, line, hint in (
         ("Input:Mark", "error[USAGE]: `Input:Mark`: an input comes from you", "`whyrun why Input:Mark` tells"),
         ("Job:Join", "error[USAGE]: `Job:Join` has not been made yet", "`whyrun explain` shows"),
         ("Artifact:Joint.All", "error[UNKNOWN_REFERENCE]: `Artifact:Joint.All` names nothing", "Artifact:Join.All"),
+        ("Artifact:Join", "error[UNKNOWN_REFERENCE]: `Artifact:Join` names nothing", "Artifact:Join."),
+        ("Join", "error[NAME_INVALID]: `Join` is not a canonical ID", "write `Job:Join`"),
         ("Artifact:Echo.Text[*]", "error[USAGE]: `Artifact:Echo.Text[*]`: lineage takes one ID", "whyrun status"),
     ):
         answer = whyrun(folder, "lineage", id_)

@@ -46,7 +46,7 @@ class Hop(msgspec.Struct):
 def lineage(project: Project, id_: str, at: str | None = None) -> Facts:
     """The hops from the latest version of an artifact, or from the last success of a job; `at`: as after that run."""
     history = project.history(project.state.run(at).number if at is not None else None)
-    start = _start(project, history, id_)
+    start = _start(project, history, id_, at)
     hops = _Walk(history).from_(start)
     return {
         "id": id_,
@@ -56,21 +56,28 @@ def lineage(project: Project, id_: str, at: str | None = None) -> Facts:
     }
 
 
-def _start(project: Project, history: History, id_: str) -> Hop:
+def _start(project: Project, history: History, id_: str, at: str | None) -> Hop:
     from whyrun.errors import error
     from whyrun.ids import parse_id
-    from whyrun.planning.id_matching import match_nodes
+    from whyrun.planning.id_matching import match_nodes, read_pattern
 
     if "*" in id_:
         raise error("USAGE", f"`{id_}`: lineage takes one ID, not a pattern", hint="`whyrun status` lists artifacts")
-    kind = parse_id(id_).kind
+    read_pattern(id_, lambda: project.graph)  # raises if it is no ID, and says which one is meant
+    parsed = parse_id(id_)
+    kind = parsed.kind
     if kind == "Input":
         raise error("USAGE", f"`{id_}`: an input comes from you", hint=f"`whyrun why {id_}` tells what reads it")
+    if kind == "Artifact" and len(parsed.segments) < 2:
+        match_nodes(project.graph, id_)  # raises: it names a job and no output
     job = id_ if kind == "Job" else step_of(id_)
     record = history.records.steps.get(job)
     success = record.last_success() if record is not None else None
     if success is None:
         match_nodes(project.graph, id_)  # raises if the workflow does not have it either
+        if at is not None and _made_later(project, job):
+            hint = "without `--at`, `whyrun lineage` answers for the latest version"
+            raise error("USAGE", f"`{id_}` had not been made by the end of {at}", hint=hint)
         raise error("USAGE", f"`{id_}` has not been made yet", hint="`whyrun explain` shows what would run, and why")
     if kind == "Job":
         run = success.made_in if success.origin == "reused" else success.run
@@ -80,6 +87,11 @@ def _start(project: Project, history: History, id_: str) -> Hop:
         known = [one.id for one in success.outputs]
         raise error("UNKNOWN_REFERENCE", f"`{job}` has made no `{id_}`", hint=f"it made {', '.join(known[:5])}")
     return _hop(job, success, output)
+
+
+def _made_later(project: Project, job: str) -> bool:
+    record = project.history(None).records.steps.get(job)
+    return record is not None and record.last_success() is not None
 
 
 def step_of(artifact: str) -> str:
