@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import html
 import json
+import os
 import textwrap
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.execution.worker.streams import Redaction
 
 BODY = [f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{n:02}/+{'Kx' * 14}" for n in range(26)]
 KEY = "\n".join(["-----BEGIN PRIVATE KEY-----", *BODY, "abC=", "-----END PRIVATE KEY-----"]) + "\n"
@@ -89,6 +92,23 @@ def test_secrets_are_found_in_html_and_xml(spelling: str) -> None:
     assert Redactor({"A": MARKUP}).text(f'<b title="{spelling}">') == '<b title="***">'
 
 
+@pytest.mark.parametrize(
+    "spelling",
+    [
+        "p%40ss!%2F(~)*%3Ca%3E%20%26",  # encodeURIComponent
+        "p%40ss!%2f(~)*%3ca%3e%20%26",  # and with small digits
+        "p@ss!/(~)*%3Ca%3E%20&",  # encodeURI
+        "p%40ss%21%2F%28%7E%29*%3Ca%3E+%26",  # URLSearchParams, java.net.URLEncoder
+        "p%40ss%21%2F%28~%29%2A%3Ca%3E+%26",  # Python's quote_plus, Go's QueryEscape
+        "p@ss%21%2F%28~%29%2A%3Ca%3E%20&",  # Go's PathEscape
+        r"p@ss!/(~)*\u003ca\u003e \u0026",  # Go's JSON
+        r"p@ss!\/(~)*<a> &",  # PHP's JSON
+    ],
+)
+def test_secrets_are_found_in_urls_and_json_of_other_languages(spelling: str) -> None:
+    assert Redactor({"A": "p@ss!/(~)*<a> &"}).text(f"x={spelling}.") == "x=***."
+
+
 SECRETS = {"A": "hunter2!", "C": "hunter2!-and-more", "LINES": "first line\n  b\nthird line"}
 PARTS = st.lists(
     st.sampled_from(
@@ -116,3 +136,24 @@ def test_a_stream_waits_only_for_what_may_become_a_secret() -> None:
     redactor = Redactor(SECRETS)
     assert [redactor.ready(piece) for piece in (b"done\n", b"say hun", b"hunter2! ", b"x" * 1000)] == [5, 4, 9, 1000]
     assert NOTHING_SECRET.ready(b"anything") == 8
+
+
+def test_what_is_printed_without_end_does_not_hold_the_worker(tmp_path: Path) -> None:
+    """A process that the step left running prints as fast as the worker reads."""
+
+    pieces: list[bytes] = []
+
+    class Endless(Redactor):
+        def ready(self, piece: bytes) -> int:
+            pieces.append(piece)
+            assert len(pieces) < 9, "the worker goes on reading"
+            os.write(redaction.ends[1], b"more\n")
+            return super().ready(piece)
+
+    with (tmp_path / "out").open("wb") as out, (tmp_path / "err").open("wb") as err:
+        redaction = Redaction([out.fileno(), err.fileno()], Endless({"A": "hunter2!"}))
+        os.write(redaction.ends[1], b"first hunter2!\nhun")
+        assert redaction.held_back() == b"hun"
+        assert (tmp_path / "err").read_bytes() == b"first ***\n"
+        redaction.finish()
+    assert (tmp_path / "err").read_bytes() == b"first ***\nhunmore\n"

@@ -1,7 +1,7 @@
 """Removes secret values from everything that is recorded, by value and not by name.
 
-A value is found in every spelling of JSON, Python, URLs and HTML. A value of several lines is found with other line
-ends and indented, and each of its lines is a secret, too.
+A value is found in the usual spellings of JSON, Python, URLs and HTML. A value of several lines is found with other
+line ends and indented, and each of its lines is a secret, too.
 """
 
 from __future__ import annotations
@@ -23,6 +23,10 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 _ARMOR = re.compile(r"-+ ?(BEGIN|END) .*-")  # around a key; every key has it
 _INDENT = 100  # characters around the end of a line, at most
 _BETWEEN = rf"[ \t]{{0,{_INDENT}}}\r?\n[ \t]{{0,{_INDENT}}}"
+
+_PERCENT = re.compile("%[0-9A-F]{2}")
+_KEPT_IN_COMPONENTS = "!'()*"  # by `encodeURIComponent`
+_KEPT_IN_PATHS = "$&+=:@"
 
 _Form = tuple[str, ...]  # one line, or several that follow each other
 
@@ -158,7 +162,8 @@ def _forms(value: str) -> set[_Form]:
     """Every form in which a value is searched for."""
     lines = [line.strip() for line in _LINE_END.split(value.strip())]
     if len(lines) == 1:
-        return {(s,) for whole in (value, value.strip()) if len(whole) >= SHORTEST for s in _spellings(whole)}
+        wholes = [whole for whole in (value, value.strip()) if len(whole) >= SHORTEST]
+        return {(s,) for whole in wholes for s in (*_spellings(whole), *_of_other_languages(whole))}
     if sum(map(len, lines)) < SHORTEST:
         return {(value,)}
     forms = {tuple(spelled) for spelled in zip(*map(_in_html, lines), strict=True)}
@@ -177,6 +182,23 @@ def _spellings(value: str) -> set[str]:
     data = _encoded(value)
     spellings = {json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1], repr(value)[1:-1]}
     return {*spellings, *_in_html(value), ascii(value)[1:-1], quote(data), quote(data, safe=""), quote_plus(data)}
+
+
+def _of_other_languages(value: str) -> Iterator[str]:
+    """What other languages than Python escape, or do not. Not for each line of a key, which would take too long."""
+    from urllib.parse import quote, quote_plus
+
+    escaped = json.dumps(value, ensure_ascii=False)[1:-1]
+    yield escaped.replace("/", r"\/")  # PHP
+    for mark in "<>&":
+        escaped = escaped.replace(mark, f"\\u{ord(mark):04x}")
+    yield escaped  # Go
+    data = _encoded(value)
+    kept = ("", "/", _KEPT_IN_COMPONENTS, _KEPT_IN_PATHS, _KEPT_IN_COMPONENTS + _KEPT_IN_PATHS + ";,/?#")
+    forms = (quote_plus(data), quote_plus(data, safe="*").replace("~", "%7E"))  # the second is that of browsers
+    for url in {*forms, *(quote(data, safe=each) for each in kept)}:
+        yield url
+        yield _PERCENT.sub(lambda found: found[0].lower(), url)
 
 
 def _in_html(value: str) -> list[str]:

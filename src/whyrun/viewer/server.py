@@ -280,8 +280,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-        listener.listen(128)  # who opens the printed address at once waits, and is not refused
-        listener.listen(128)  # before the address is printed: whoever opens it at once must be let in
+        listener.listen(128)  # before the address is printed: who opens it at once waits, and is not refused
     except OSError as problem:
         listener.close()
         hint = "`--port 0` takes a free port; `--host 127.0.0.1` is this machine alone"

@@ -7,10 +7,13 @@ has redacted, so no secret reaches a disk, whenever the worker is killed (`Redac
 
 from __future__ import annotations
 
+import fcntl
 import io
 import os
 import socket
+import struct
 import sys
+import termios
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -142,21 +145,28 @@ class Redaction:
             self._worker.send(self.held_back()[-_LONGEST_ANSWER:])
 
     def held_back(self) -> bytes:
-        while self._read(_STDERR):
-            pass
+        self._take(_STDERR)
         return self._redactor.data(self._held[_STDERR])  # not written: the rest of a secret may follow
 
-    def _read(self, position: int) -> bool:
-        """Take what is in a pipe, and write what cannot be the beginning of a secret. False: the pipe is empty."""
+    def _take(self, position: int) -> None:
+        """All that is in a pipe now, and no more: a process that the step left running may print without end."""
+        there = bytearray(struct.calcsize("i"))
+        fcntl.ioctl(self._readers[position], termios.FIONREAD, there)
+        (left,) = struct.unpack("i", there)
+        while left > 0 and (taken := self._read(position)):
+            left -= taken
+
+    def _read(self, position: int) -> int:
+        """Take what is in a pipe, and write what cannot be the beginning of a secret. Returns how much it was."""
         try:
             chunk = os.read(self._readers[position], _CHUNK)
         except BlockingIOError:
-            return False
+            return 0
         waiting = self._held[position] + chunk
         ready = self._redactor.ready(waiting)
         self._held[position] = waiting[ready:]
         self._write(position, waiting[:ready])
-        return bool(chunk)
+        return len(chunk)
 
     def _write(self, position: int, data: bytes) -> None:
         if self._problem is None:
@@ -168,8 +178,7 @@ class Redaction:
     def finish(self) -> None:
         """Raises the error that writing to a file gave, if any."""
         for position in (0, 1):
-            while self._read(position):
-                pass
+            self._take(position)
             self._write(position, self._held[position])
         for descriptor in (*self._readers, *self.ends):
             os.close(descriptor)
