@@ -100,7 +100,7 @@ class FaultLab(Lab):
     def done(self, *argv: str) -> Ended:
         ended = self.whyrun(*argv)
         well = (0, 1) if argv[0] == "compare" else (0,)  # 1: it found differences
-        assert ended.code in well, (argv, ended.code, ended.err)
+        assert ended.code in well, (argv, ended.code, ended.out, ended.err)
         return ended
 
     def processes(self) -> list[str]:

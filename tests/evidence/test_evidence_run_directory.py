@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -7,6 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import Metric, RunDirectory, source_files, suffix_of
@@ -249,6 +251,28 @@ def test_commands_and_metrics_are_appended_line_by_line(tmp_path):
     assert folder.commands.read_bytes() == b'{"cmd":"exec_step"}\n{"cmd":"stop"}\n{"cmd":"again"}\n'
     folder.append_metrics([Metric("2026-01-01T00:00:00.000000Z", "r0001", "rows_read", 3.0, "rows", "Job:A")])
     assert list(json.loads(folder.metrics.read_bytes())) == ["ts", "session", "metric", "value", "unit", "step_id"]
+
+
+def test_half_a_line_that_could_not_be_removed_goes_before_the_next(tmp_path, monkeypatch):
+    """A disk may refuse the rest of a line, and then to remove the half of it that it took."""
+    folder = RunDirectory(tmp_path)
+    folder.append_commands([{"cmd": "stop"}])
+
+    def failing(point, call, *given):
+        if point == "run.write":
+            call(given[0], given[1][:5])
+        if point in ("run.write", "run.cut"):
+            raise OSError(errno.EIO, "it failed")
+        return call(*given)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(disk, "hook", failing)
+        for _ in range(2):
+            with pytest.raises(OSError, match="it failed"):
+                folder.append_commands([{"cmd": "again"}])
+            assert folder.commands.read_bytes() == b'{"cmd":"stop"}\n{"cmd'
+    folder.append_commands([{"cmd": "again"}])
+    assert folder.commands.read_bytes() == b'{"cmd":"stop"}\n{"cmd":"again"}\n'
 
 
 def test_sources_stay_below_their_folder(tmp_path):

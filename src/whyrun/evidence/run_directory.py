@@ -63,6 +63,7 @@ class RunDirectory:
         self.artifacts = self.path / "artifacts"
         self._root = f"{self.path}/"
         self._cfg_made = False
+        self._torn: dict[Path, int] = {}  # file with half a line at its end → where that begins
 
     # --- while it runs -------------------------------------------------------------------------------------------
 
@@ -93,10 +94,31 @@ class RunDirectory:
 
     def append_commands(self, commands: Iterable[Any]) -> None:
         """Append to `commands.jsonl` in one write."""
-        _append(self.commands, _encode_lines(commands))
+        self._append(self.commands, _encode_lines(commands))
 
     def append_metrics(self, metrics: Iterable[Metric]) -> None:
-        _append(self.metrics, _encode_lines(metrics))
+        self._append(self.metrics, _encode_lines(metrics))
+
+    def _append(self, path: Path, lines: bytes) -> None:
+        if not lines:
+            return
+        descriptor = disk.open(Area.RUN, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            if path in self._torn:
+                self._remove_torn(path, descriptor)
+            before = os.fstat(descriptor).st_size
+            try:
+                disk.write(Area.RUN, descriptor, lines)
+            except OSError as failed:
+                self._torn[path] = before  # a full disk may take half a line, and may not allow to remove it now
+                clear_up(failed, lambda: self._remove_torn(path, descriptor))
+                raise
+        finally:
+            os.close(descriptor)
+
+    def _remove_torn(self, path: Path, descriptor: int) -> None:
+        disk.cut(Area.RUN, descriptor, self._torn[path])
+        del self._torn[path]
 
     # --- at the end ----------------------------------------------------------------------------------------------
 
@@ -297,21 +319,6 @@ def source_files(sources: Mapping[str, str | bytes]) -> dict[str, bytes]:
         relative = "/".join(parts) if ".." not in parts and not name.startswith("/") else file_name(name)
         files[f"source/{relative}"] = data.encode() if isinstance(data, str) else data
     return files
-
-
-def _append(path: Path, lines: bytes) -> None:
-    if not lines:
-        return
-    descriptor = disk.open(Area.RUN, path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    try:
-        before = os.fstat(descriptor).st_size
-        try:
-            disk.write(Area.RUN, descriptor, lines)
-        except OSError as failed:
-            clear_up(failed, lambda: disk.cut(Area.RUN, descriptor, before))  # a full disk may take half a line
-            raise
-    finally:
-        os.close(descriptor)
 
 
 def _blob(up: str, sha256: str) -> str:

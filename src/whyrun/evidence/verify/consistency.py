@@ -248,13 +248,15 @@ class FileConsistency:
     def metrics(self) -> None:
         """Each line is of a step of this run, and each success has its duration."""
         started = {step for step, _ in self._events.attempts}
+        unknown: dict[str, int] = {}  # step → line
         durations: dict[str, list[float]] = {}
         for number, metric in self._read(METRICS_FILE, _decode_metric, "a metric"):
             self._equal(METRICS_FILE, "the line belongs to another run", number, self._run, metric.session)
             if metric.step_id not in started:
-                self._add(METRICS_FILE, f"`{metric.step_id}` is no step that the run started", number)
+                unknown.setdefault(metric.step_id, number)
             if metric.metric == DURATION:
                 durations.setdefault(metric.step_id, []).append(metric.value)
+        self._not_started(unknown)
         lacking = []
         for done in self._events.completed:
             recorded, milliseconds = durations.get(done.step, []), round(done.duration * 1000, 3)
@@ -266,6 +268,20 @@ class FileConsistency:
             what = f"no `{DURATION}` of {_attempt(*done.key)} is its duration in line {done.line} of the log"
             self._add(METRICS_FILE, what, None, str(milliseconds), ", ".join(map(str, recorded)))
         self._lacking(METRICS_FILE, "the duration", lacking)
+
+    def _not_started(self, unknown: Mapping[str, int]) -> None:
+        """After a repair not a problem: a power cut may take the start of a step from the log, and keep its metrics.
+
+        `unknown`: step → its first line.
+        """
+        if self._whole:
+            for step, line in unknown.items():
+                self._add(METRICS_FILE, f"`{step}` is no step that the run started", line)
+        elif unknown:
+            step, line = next(iter(unknown.items()))
+            which = f"`{step}`, which" if len(unknown) == 1 else f"{len(unknown)} steps that"
+            text = f"`{METRICS_FILE}` of {self._run} has metrics of {which} the run did not start (line {line})"
+            self._findings.note(text)
 
     def _lacking(self, name: str, what: str, lacking: list[Completed]) -> None:
         """Not a problem: a power cut may take the end of this file, and where the file is lost, the next run makes an
