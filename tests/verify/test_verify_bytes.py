@@ -294,3 +294,38 @@ def test_a_missing_workflow_file_in_source_is_reported(tales: Tales) -> None:
     gone.unlink()
     place = gone.relative_to(tales.runs.parent.parent.parent)
     assert report(tales) == problems(tales, f"  {place}: the file is missing")
+
+
+def add_metrics(project: Tales, run: str, *steps: str) -> int:
+    """Add metrics of these steps; return the line of the first."""
+    metrics = project.runs / run / "metrics.jsonl"
+    before = metrics.read_bytes()
+    metric = {"ts": "2026-11-19T00:00:00.000000Z", "session": run, "metric": "rows", "value": 1.0, "unit": "rows"}
+    added = [json.dumps({**metric, "step_id": step}).encode() + b"\n" for step in steps]
+    metrics.write_bytes(before + b"".join(added))
+    return before.count(b"\n") + 1
+
+
+def test_metrics_of_a_step_that_the_run_did_not_start_are_damage(tales: Tales) -> None:
+    first = add_metrics(tales, "r0001", "Job:Gone", "Job:Gone", "Job:Lost")
+    assert [(problem["what"], problem["line"]) for problem in tales.verify("--json").json["problems"]] == [
+        ("`Job:Gone` is no step that the run started", first),
+        ("`Job:Lost` is no step that the run started", first + 2),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "which"),
+    [
+        (["Job:Gone", "Job:Gone"], "`Job:Gone`, which"),
+        (["Job:Gone", "Job:Lost"], "2 steps that"),
+    ],
+)
+def test_a_power_cut_may_take_the_start_of_a_step_and_keep_its_metrics(
+    tales: Tales, steps: list[str], which: str
+) -> None:
+    assert tales.events("r0006", "log_repaired") != []
+    first = add_metrics(tales, "r0006", *steps)
+    found = tales.verify("--json").json
+    assert found["problems"] == []
+    assert f"`metrics.jsonl` of r0006 has metrics of {which} the run did not start (line {first})" in found["notes"]
