@@ -59,7 +59,9 @@ def test_a_current_folder_that_is_gone_is_reported(tmp_path: Path) -> None:
         )
 
 
-def test_a_state_that_is_removed_while_a_run_goes_on_is_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_state_that_is_removed_while_a_run_goes_on_is_reported(tmp_path: Path, whole: bool) -> None:
+    """Wholly, or in part, as by a removal that meets what the run writes just then."""
     gate = tmp_path / "gate"
     (tmp_path / "workflow.yaml").write_text(f"""\
 workflow: w
@@ -74,7 +76,10 @@ jobs:
     )
     log = tmp_path / ".whyrun/w/runs/r0001/events.jsonl"
     until(lambda: log.exists() and '"event":"step_start"' in log.read_text())
-    shutil.rmtree(tmp_path / ".whyrun", ignore_errors=True)
+    if whole:
+        shutil.rmtree(tmp_path / ".whyrun", ignore_errors=True)
+    else:
+        log.unlink()
     gate.touch()
     _, err = running.communicate(timeout=300)
     assert (running.returncode, [line for line in err.splitlines() if line.startswith(("error", "   hint"))]) == (

@@ -213,6 +213,8 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
     try:
         _record_end(recorder, state, started, runner.counts.by_outcome(), unready)
         finish_run(recorder.directory, store, recorder.seen, has_files=True)
+        if not run.events_path.exists():  # part of the folder was removed: this run would be recorded nowhere
+            raise FileNotFoundError(run.events_path)
     except FileNotFoundError as original:
         _raise_if_removed(run, original)
         raise
