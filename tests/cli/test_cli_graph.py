@@ -115,3 +115,17 @@ jobs:
         "  end",
         "  j1 --> j0",
     ]
+
+
+def test_a_file_that_cannot_or_must_not_be_written_is_refused(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    before = (folder / "workflow.yaml").read_bytes()
+    for path, code, message in (
+        ("none/g.svg", "FILE_MISSING", "`none/g.svg` cannot be written: No such file or directory"),
+        ("workflow.yaml", "USAGE", "`--output workflow.yaml`: this is the file of this workflow"),
+        ("words/a.txt", "USAGE", "`--output words/a.txt`: this is an input"),
+    ):
+        answer = whyrun(folder, "graph", "--format", "svg", "-o", path)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.startswith(f"error[{code}]: {message}"), answer.err
+    assert (folder / "workflow.yaml").read_bytes() == before

@@ -279,7 +279,7 @@ def report_misfits(project: Project, output: OutputOptions) -> Iterator[None]:
     from whyrun.errors import InvalidError
 
     if output.log_file is not None:
-        check_log_file(project, output.log_file)
+        check_output_file(project, "--log-file", output.log_file)
     try:
         yield
     except InvalidError as refused:
@@ -303,8 +303,8 @@ def _misfits(project: Project) -> list[Misfit]:
         return []
 
 
-def check_log_file(project: Project, path: str) -> None:
-    """Refuse a `--log-file` that the workflow reads, makes or keeps its state in: appending would damage it."""
+def check_output_file(project: Project, option: str, path: str) -> None:
+    """Refuse a file that the workflow reads, makes or keeps its state in: writing to it would damage it."""
     from whyrun.errors import error
     from whyrun.snapshot.observing.paths import RealPaths
 
@@ -312,11 +312,11 @@ def check_log_file(project: Project, path: str) -> None:
     for reserved, what in _reserved_paths(project, paths, os.path.relpath(file, paths.root)):
         if paths.contains(reserved, file):
             hint = "choose a file that is used for nothing else"
-            raise error("USAGE", f"`--log-file {path}`: this is {what}", hint=hint)
+            raise error("USAGE", f"`{option} {path}`: this is {what}", hint=hint)
 
 
 def _reserved_paths(project: Project, paths: RealPaths, file: str) -> Iterator[tuple[str, str]]:
-    """Each reserved file or folder with its description. `file` is the log file, relative to the project folder."""
+    """Each reserved file or folder with its description. `file`: what is to be written, relative to the project."""
     from whyrun.errors import WhyrunError
     from whyrun.graph.publishing.conflicts import input_paths
     from whyrun.ids import split_site

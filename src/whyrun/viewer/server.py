@@ -216,7 +216,8 @@ class Pages:
         if isinstance(state, InvalidState):
             raise WhyrunError(state.problems)
         served = served_input(state, Params(parse_qs(request.url.query)).one("id"))
-        if self._hash(served.path) != served.sha256:
+        found = self._hash(served.path)
+        if found is None or found != served.sha256:
             raise error("UNKNOWN_REFERENCE", "the file has changed since it was looked at", hint="reload the page")
         return _file(served, request, "no-store")
 

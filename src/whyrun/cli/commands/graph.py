@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from whyrun.cli.options import project_options
+from whyrun.cli.options import check_output_file, project_options
 from whyrun.cli.output import print_bytes
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ def command(project: Project, format_: str | None, output: str | None, with_inpu
       whyrun graph --json
     """
     from whyrun.artifacts.hashing import canonical_json
+    from whyrun.errors import error
     from whyrun.exports import graph_pictures
     from whyrun.facts.graph import graph_facts
     from whyrun.planning.plan import compute_execution_plan
@@ -53,4 +54,9 @@ def command(project: Project, format_: str | None, output: str | None, with_inpu
     if output is None:
         print_bytes(data)
     else:
-        Path(output).write_bytes(data)
+        check_output_file(project, "--output", output)
+        try:
+            Path(output).write_bytes(data)
+        except (FileNotFoundError, NotADirectoryError, PermissionError) as problem:
+            message = f"`{output}` cannot be written: {problem.strerror}"
+            raise error("FILE_MISSING", message, hint="check the path") from None
