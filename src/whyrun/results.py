@@ -220,8 +220,13 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def find_table(project: Project, patterns: Sequence[str]) -> Table:
-    from whyrun.facts.table import value_table
+    from whyrun.facts.table import possible_patterns, value_table
 
+    for pattern in patterns:
+        check_type("patterns", pattern, str, "IDs of artifacts, such as 'Artifact:Job.Output[*]'")
+    if not patterns:
+        known = ", ".join(f"`{pattern}`" for pattern in possible_patterns(project.graph)[:4])
+        raise error("USAGE", "a table needs a pattern", hint=f"values are in {known or 'no output of this workflow'}")
     facts = value_table(project, patterns)
     rows = facts["rows"]
     return Table(

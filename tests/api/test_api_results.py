@@ -76,6 +76,12 @@ def test_what_an_artifact_does_not_have_is_an_error_with_a_way_out(flow: whyrun.
     assert "UNKNOWN_REFERENCE" in refused(lambda: flow.artifact("Artifact:Fit.Tabel[1]"))
 
 
+def test_a_table_without_a_pattern_and_arguments_of_wrong_types(flow: whyrun.LoadedWorkflow) -> None:
+    assert "values are in `Artifact:Fit.Result[*].score`, `Artifact:Note.N`" in refused(flow.table)
+    assert "`patterns` is 5" in refused(lambda: flow.table(5))  # type: ignore[arg-type]
+    assert "`id` is 3" in refused(lambda: flow.artifact(3))  # type: ignore[arg-type]
+
+
 def test_a_missing_artifact_names_the_command_that_tells_why(project: Make) -> None:
     flow = whyrun.load(project(FLOW).root / "workflow.yaml")
     artifact = flow.artifact("Artifact:Note.T")
