@@ -81,8 +81,11 @@ def start_mariadb(folder: Path, database: str = "shop") -> Server:
     port, password = _free_port(), secrets.token_urlsafe(18)
     # `--no-defaults` everywhere: the machine's own configuration has nothing to say here.
     # A small buffer pool and plain I/O: the defaults ask for memory and queues that a busy machine may refuse.
+    # A folder of its own for temporary tables: a server that starts removes all that it finds in its `tmpdir`, so in a
+    # shared one it takes those of another server that is just being set up ("Unknown table 'mysql.tmp_proxies_priv'").
     _do([install, "--no-defaults", f"--datadir={data}", "--skip-test-db", "--auth-root-authentication-method=normal",
-         "--innodb-buffer-pool-size=32M", "--innodb-use-native-aio=0"], log, as_account)  # fmt: skip
+         f"--tmpdir={folder}", "--innodb-buffer-pool-size=32M", "--innodb-use-native-aio=0"],
+        log, as_account)  # fmt: skip
     script = folder / "init.sql"
     script.write_text(
         f"CREATE DATABASE `{database}` CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;\n"
