@@ -30,6 +30,7 @@ PURE = (
     "execution/run/scheduler.py",
     "execution/run/step_states.py",
     "log/events.py",
+    "log/reads.py",
     "log/outcomes.py",
     "connections/planned_value.py",
     "connections/text.py",

@@ -11,6 +11,7 @@ from whyrun.evidence.parity.fields import DECLARED, NEVER, THIS_RUN, compared_ev
 from whyrun.evidence.parity.parity import MEASURED, is_measured
 from whyrun.execution.recording.recorder import UNITS
 from whyrun.log import events as ev
+from whyrun.log.reads import Read
 
 TYPES = list(typing.get_args(ev.AnyEvent))
 
@@ -92,6 +93,7 @@ def test_all_that_the_worker_measures_is_measured_and_rows_are_not() -> None:
 _HEAD = {"seq": 7, "ts": "2026-01-01T00:00:00.000000Z", "session": "r0001", "chain": "0" * 64}
 _BYTES = {"sha256": "ab", "size": 3}
 _BINDINGS = {"text": [{"id": "Input:Text", "sha256": "ab"}]}
+_OBSERVED = {"observed": [Read("a.py", "file", "ab" * 32)], "traced": True, "outside": ["/a"], "packages": {"a": "1"}}
 SAMPLES: list[ev.AnyEvent] = [
     ev.RunStart(**_HEAD, workflow="w", workflow_sha256="ab", mode="run", options={"up": None}, backend="local",
                 engine_version="1", host="h", pid=1, previous_chain="0"),
@@ -102,9 +104,10 @@ SAMPLES: list[ev.AnyEvent] = [
     ev.StepStart(**_HEAD, step_id="Job:A", driver="shell", attempt=1, fingerprint="ab", bindings=_BINDINGS),
     ev.ArtifactAvailable(**_HEAD, **_BYTES, artifact="Artifact:A.Out", step_id="Job:A", type="file", suffix=".txt",
                          path="out/a.txt", section="A", value=1, reused_from="r0000"),
-    ev.StepComplete(**_HEAD, step_id="Job:A", driver="shell", output_dir="out/A", duration=1.0, status="EXECUTES"),
+    ev.StepComplete(**_HEAD, step_id="Job:A", driver="shell", output_dir="out/A", duration=1.0, status="EXECUTES",
+                    **_OBSERVED),
     ev.StepFailed(**_HEAD, step_id="Job:A", driver="shell", error="no", error_type="E", traceback="E: no", duration=1.0,
-                  status="FAILED", will_retry=False),
+                  status="FAILED", will_retry=False, **_OBSERVED),
     ev.StepSkipped(**_HEAD, step_id="Job:A", why="reused", fingerprint="ab", bindings=_BINDINGS, from_run="r0000",
                    from_step="Job:B", reason="none", shared={"run": "r0009"}),
     ev.StepBlocked(**_HEAD, step_id="Job:A", because=["Job:B"]),

@@ -8,13 +8,14 @@ stack. No version of Whyrun has written data that is too deep for that.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import msgspec
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.errors import error
+from whyrun.log.reads import LongReads, Observed, Read, reads_problem
 
 # --- long lists --------------------------------------------------------------------------------------------------
 #
@@ -47,6 +48,24 @@ def read_long_list(value: list[Any] | dict[str, Any], get_blob: Callable[[str], 
             hint="`whyrun verify` lists all damaged blobs",
         )
     return members
+
+
+def observed_field(reads: Iterable[Read], put_blob: Callable[[bytes], str]) -> Observed:
+    """The event field `observed`; raises ValueError for a read that a log must not hold."""
+    in_order = sorted(reads, key=lambda read: read.path)
+    problem = reads_problem(in_order)
+    if problem is not None:
+        raise ValueError(problem)
+    if len(in_order) <= LIMIT:
+        return in_order
+    return msgspec.convert(long_list(msgspec.to_builtins(in_order), put_blob), LongReads)
+
+
+def read_observed(observed: Observed, get_blob: Callable[[str], bytes]) -> list[Read]:
+    """The reads of an event field. STORE_DAMAGED if the blob is gone or does not hold them."""
+    if isinstance(observed, list):
+        return observed
+    return msgspec.convert(read_long_list(msgspec.to_builtins(observed), get_blob), list[Read])
 
 
 # --- decoding ----------------------------------------------------------------------------------------------------

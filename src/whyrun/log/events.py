@@ -18,6 +18,7 @@ from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import WhyrunError, error
 from whyrun.ids import Kind, artifact_id, parse_id, parse_id_of
 from whyrun.lazy_regex import lazy_regex
+from whyrun.log.reads import Observed, reads_problem
 
 # name → [{"id", "sha256", "value"?}]; a list of more than 64 members is {"count", "digest", "blob"}: see
 # `decoding.long_list`.
@@ -117,6 +118,10 @@ class StepComplete(Event, tag="step_complete"):
     output_dir: str
     duration: float
     status: Success
+    observed: Observed | None = None  # this and the next three are left out where nothing was observed: see `log.reads`
+    traced: bool = False  # strace saw all its processes
+    outside: list[str] = []  # paths outside the project that it read
+    packages: dict[str, str] = {}  # distributions that it imported, with versions
 
 
 class StepFailed(Event, tag="step_failed"):
@@ -128,6 +133,10 @@ class StepFailed(Event, tag="step_failed"):
     duration: float
     status: FailureStatus
     will_retry: bool
+    observed: Observed | None = None
+    traced: bool = False
+    outside: list[str] = []
+    packages: dict[str, str] = {}
 
 
 class StepSkipped(Event, tag="step_skipped"):
@@ -279,6 +288,8 @@ def check_ids(event: Event, file: str) -> None:
     problems = [id_problem(text, kind) for text, kind in ids_of(event)]
     if step is not None and artifact is not None:
         problems.append(owner_problem(step, artifact))
+    if isinstance(event, StepComplete | StepFailed) and isinstance(event.observed, list):
+        problems.append(reads_problem(event.observed))  # a long list is checked when its blob is read
     for problem in problems:
         if problem is not None:
             raise damaged_line(file, event.seq, problem)

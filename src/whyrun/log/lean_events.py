@@ -24,7 +24,7 @@ from whyrun.log.journal import read_blocks
 
 MARK = 64 << 10
 
-NOTHING = msgspec.Raw(b"")  # no bindings
+NOTHING = msgspec.Raw(b"")  # no bindings, no reads
 
 
 class Lean(msgspec.Struct, tag_field="event", gc=False, kw_only=True):
@@ -70,6 +70,9 @@ class ArtifactAvailable(Lean, tag="artifact_available"):
 class StepComplete(Lean, tag="step_complete"):
     step_id: str
     duration: float
+    observed: msgspec.Raw = NOTHING
+    traced: bool = False
+    packages: msgspec.Raw = NOTHING
 
 
 class StepFailed(Lean, tag="step_failed"):
@@ -77,6 +80,9 @@ class StepFailed(Lean, tag="step_failed"):
     error: str
     error_type: str
     status: Literal["FAILED", "TIMED_OUT", "INTERRUPTED"]
+    observed: msgspec.Raw = NOTHING
+    traced: bool = False
+    packages: msgspec.Raw = NOTHING
 
 
 class SharedOrigin(msgspec.Struct, gc=False):

@@ -31,6 +31,12 @@ class Declared:
 
 _BYTES = "the bytes of the file are compared, after they were checked against the log"
 _CONTENT = "the content is compared, after it was checked against the log"
+_OBSERVED = {
+    "observed": "what the host has of strace decides how much is seen: it is compared where both runs traced the step",
+    "traced": "it says what the host has of strace",
+    "outside": "paths outside the project are of the machine",
+    "packages": "they are of the machine, as the Python version is",
+}
 
 DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.RunStart: Declared(
@@ -52,9 +58,11 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
         ("step_id", "type", "suffix", "path", "section", "reused_from"),
         {"sha256": _CONTENT, "size": _CONTENT, "value": _CONTENT},
     ),
-    ev.StepComplete: Declared(("step_id",), ("driver", "output_dir", "status")),
+    ev.StepComplete: Declared(("step_id",), ("driver", "output_dir", "status"), _OBSERVED),
     # Only type and message of the traceback: frames have paths of the machine. See `compared_value`.
-    ev.StepFailed: Declared(("step_id",), ("driver", "error_type", "error", "traceback", "status", "will_retry")),
+    ev.StepFailed: Declared(
+        ("step_id",), ("driver", "error_type", "error", "traceback", "status", "will_retry"), _OBSERVED
+    ),
     ev.StepSkipped: Declared(
         ("step_id",),
         ("why", "fingerprint", "bindings", "from_run", "from_step", "reason"),

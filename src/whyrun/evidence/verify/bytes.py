@@ -39,6 +39,7 @@ from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import value_hash_problem
 from whyrun.log.journal import EVENTS_FILE
+from whyrun.log.reads import LongReads
 from whyrun.snapshot.history.reader import bindings_problem
 
 PLAN_FILE = "plan.json"
@@ -110,8 +111,10 @@ class BlobCheck:
                 self._lists(event, event.bindings, run, file, line)
             case ev.StepComplete():
                 self._links.check_step(event.step_id)
+                self._reads(event, run, file, line)
             case ev.StepFailed():
                 self._links.drop(event.step_id)
+                self._reads(event, run, file, line)
             case ev.StepSkipped():
                 self._lists(event, event.bindings, run, file, line)
             case ev.ArtifactAdopted():
@@ -296,6 +299,10 @@ class BlobCheck:
             for one in members if isinstance(members, list) else ():
                 if isinstance(one, dict) and "value" in one and str(one.get("id")).startswith("Artifact:"):
                     self._value(event, one["id"], one["value"], one.get("sha256"), run, file, line)
+
+    def _reads(self, event: ev.StepComplete | ev.StepFailed, run: str, file: str, line: int) -> None:
+        if isinstance(event.observed, LongReads):
+            self._needed(event, event.observed.blob, "a long list of reads", run, file, line)
 
     def _value(self, event: ev.AnyEvent, id_: str, value: Any, sha256: Any, run: str, file: str, line: int) -> None:
         what = value_hash_problem(id_, value, sha256)

@@ -1,0 +1,75 @@
+"""What a step read without declaring it: the form of these observations in events, and the hash of a folder's names.
+
+`step_complete` and `step_failed` hold a list of `Read`, sorted by path; a list of more than 64 is `{count, digest,
+blob}`, as for bindings: see `decoding.observed_field`. Steps and the planner hash the names of a folder with the same
+function. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+
+ReadKind = Literal["file", "folder", "absent", "unknown"]
+SHA256 = r"^[0-9a-f]{64}$"
+MOST_OUTSIDE = 16  # paths outside the project, recorded of one step
+
+# Names that a listed folder does not count: state, byte code and the like.
+UNCOUNTED_NAMES = frozenset({".git", ".whyrun", "__pycache__"})
+_BYTE_CODE = (".pyc", ".pyo")
+
+
+class Read(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One path that a step read, listed or looked for.
+
+    `path`: relative to the project, with `/`; `.` is the project folder itself. `sha256`: of a file's bytes, of a
+    folder's names; None for `absent` and `unknown`. `unknown`: the file changed while the step ran, so nobody knows
+    what the step read.
+    """
+
+    path: str
+    kind: ReadKind
+    sha256: str | None = None
+    by: Literal["python", "strace"] = "python"  # strace: only strace saw it
+
+
+class LongReads(msgspec.Struct, frozen=True):
+    count: int
+    digest: str
+    blob: str
+
+
+Observed = list[Read] | LongReads
+
+
+def reads_problem(reads: Sequence[Read]) -> str | None:
+    """Why a log must not hold these reads, or None."""
+    before = ""
+    for read in reads:
+        if not is_project_path(read.path):
+            return f"`{read.path}` is not a path in the project, as reads are recorded"
+        if read.path <= before:
+            return f"`{read.path}` is read twice, or not in the order of paths"
+        if (read.sha256 is not None) != (read.kind in ("file", "folder")):
+            return f"the read `{read.path}` is `{read.kind}`, which does not go with its hash `{read.sha256}`"
+        before = read.path
+    return None
+
+
+def is_project_path(path: str) -> bool:
+    """Relative to the project, with `/`, and normalised; `.` is the project folder itself."""
+    return path == "." or not any(part in ("", ".", "..") for part in path.split("/"))
+
+
+def folder_sha256(names: Iterable[str], own: Collection[str] = ()) -> str:
+    """The hash of a listed folder. `own`: names of files that the job itself publishes there, which do not count."""
+    return bytes_sha256(canonical_json(counted_names(names, own)))
+
+
+def counted_names(names: Iterable[str], own: Collection[str] = ()) -> list[str]:
+    counted = (name for name in names if name not in UNCOUNTED_NAMES and not name.endswith(_BYTE_CODE))
+    return sorted(name for name in counted if name not in own)
