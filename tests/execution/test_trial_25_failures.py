@@ -37,28 +37,31 @@ FILES = {
     "scripts/read.sh": "cat\n",
     "scripts/results.py": "def one():\n    return 1\n\n\ndef both():\n    return {'Answer': 1}\n",
 }
-SCRATCH = (
-    "`data.csv` is in the project folder, but each step runs in a scratch folder of its own: declare it under "
-    "`inputs:`, and bind it under `with:`"
+SCRATCH = "`data.csv` is in the project folder, but each step runs in a scratch folder of its own: "
+BIND = SCRATCH + "write `data: ${{ inputs.Data }}` under `with:`"
+DECLARE = (
+    SCRATCH.replace("data.csv", "scripts/read.sh")
+    + 'write `Read: {type: file, default: "scripts/read.sh"}` under `inputs:`, and `read: ${{ inputs.Read }}` under '
+    '`with:`; the script reads `"$read"`'
 )
 # the job; the first line of the error; the note; the job after following the note
 CASES = {
     "a relative path in a script": (
         "{uses: shell, with: {run: 'cat data.csv > $out_T'}, outputs: {T: {type: text}}}",
         "exit status 1: cat: data.csv: No such file or directory",
-        SCRATCH,
+        BIND + '; the script reads `"$data"`',
         "{uses: shell, with: {data: \"${{ inputs.Data }}\", run: 'cat $data > $out_T'}, outputs: {T: {type: text}}}",
     ),
     "a relative path in python": (
         "{uses: python, with: {script: scripts/read.py}}",
         "[Errno 2] No such file or directory: 'data.csv'",
-        SCRATCH,
+        BIND,
         None,
     ),
     "a script by its path": (
         "{uses: shell, with: {run: 'bash scripts/read.sh'}}",
         "exit status 127: bash: scripts/read.sh: No such file or directory",
-        SCRATCH.replace("data.csv", "scripts/read.sh"),
+        DECLARE,
         None,
     ),
     "a script without its neighbours": (

@@ -6,14 +6,17 @@ up here (a file that exists, a declared name, a limit), so a note that is shown 
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 
 from whyrun.errors import did_you_mean
 from whyrun.execution.backends.registry import capabilities_of
 from whyrun.graph.tables import Graph, JobTable
+from whyrun.workflow.fields import NAME
 from whyrun.workflow.model import Expression, SandboxDecl
 
 # Parts of error texts that a limit of the sandbox can cause.
@@ -109,9 +112,31 @@ def _scratch_note(step: FailedStep) -> str:
                 if (step.project / word.partition("*")[0]).exists():
                     return (
                         f"`{word}` is in the project folder, but each step runs in a scratch folder of its own: "
-                        "declare it under `inputs:`, and bind it under `with:`"
+                        f"{_lines_to_write(step, word)}"
                     )
     return ""
+
+
+def _lines_to_write(step: FailedStep, path: str) -> str:
+    """What declares and binds this path of the project, or makes the step run where it is."""
+    declared = next((name for name, decl in step.graph.workflow.inputs.items() if decl.default == path), None)
+    name = declared or _name_of(path, step.graph)
+    entry = name.lower()
+    lines = [f"`{entry}: ${{{{ inputs.{name} }}}}` under `with:`"]
+    if declared is None:
+        kind = '"file[]"' if "*" in path else "directory" if (step.project / path).is_dir() else "file"
+        lines.insert(0, f"`{name}: {{type: {kind}, default: {json.dumps(path)}}}` under `inputs:`")
+    reads = f'; the script reads `"${entry}"`' if step.table.decl.uses == "shell" else ""
+    return f"write {', and '.join(lines)}{reads}"
+
+
+def _name_of(path: str, graph: Graph) -> str:
+    """`data/my-x.csv` → `MyX`, or a name with a number if that is taken."""
+    words = re.findall(r"[A-Za-z0-9]+", path.rstrip("/").rpartition("/")[2].partition(".")[0]) or ["Data"]
+    name = "".join(word[0].upper() + word[1:] for word in words)
+    name = name if NAME.fullmatch(name) else f"File{name}"
+    taken = {*graph.workflow.inputs, *graph.workflow.jobs, *graph.workflow.imports}
+    return next(each for each in chain([name], (f"{name}{n}" for n in count(2))) if each not in taken)
 
 
 def _made_by(graph: Graph, path: str) -> str | None:

@@ -49,7 +49,7 @@ from whyrun.execution.worker.failure import failure_of
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox
 from whyrun.execution.worker.processes import become_worker, die_like, end_descendants, freeze, has_strays
 from whyrun.execution.worker.step_process import Libraries, seed
-from whyrun.execution.worker.step_runner import OpenedStep, StepRunner
+from whyrun.execution.worker.step_runner import PROJECT_VARIABLE, OpenedStep, StepRunner
 from whyrun.execution.worker.streams import Streams
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ def main(start_json: str) -> None:
     streams = Streams(Scratch(Path(start.scratch)))
     # This process needed it to find Whyrun; a step must not see it.
     os.environ.pop("PYTHONPATH", None)
+    os.environ[PROJECT_VARIABLE] = start.project
     sys.argv = ["whyrun-worker"]
     import_project_from_source(start.project)
     # The folders of a copy come first: a package installed there could be the user's own, still edited, source.

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from whyrun.actions.description import ActionInfo
 
 _decode_cfg = msgspec.json.Decoder(StepCfg).decode
+PROJECT_VARIABLE = "WHYRUN_PROJECT"  # names the project folder to a step: the user's own, or the copy where it runs
 _SMALL = 1 << 16  # bytes
 
 
