@@ -351,4 +351,6 @@ jobs:
 @pytest.mark.parametrize("key", ["uses", "with", "outputs", "retries", "timeout", "env"])
 def test_a_key_of_a_job_at_the_top_is_sent_to_the_job(key: str) -> None:
     (found,) = problems(GOOD + f"{key}: x\n")
-    assert (found.code, found.hint) == ("UNKNOWN_KEY", f"`{key}` is a key of a job: write it below the name of the job")
+    for_all = "" if key in ("with", "outputs") else ", or under `defaults:` for all jobs"
+    hint = f"`{key}` is a key of a job: write it below the name of the job{for_all}"
+    assert (found.code, found.hint) == ("UNKNOWN_KEY", hint)

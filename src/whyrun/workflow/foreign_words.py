@@ -69,7 +69,7 @@ _ROWS: tuple[tuple[Place, str, str, str], ...] = (
     ("workflow", "", "container image docker singularity apptainer", _CONTAINER),
     ("workflow", "", "executor runs-on profile cluster", _BACKEND),
     ("workflow", "", "version author date license permissions", "remove it, or write it into `description:`"),
-    ("workflow", "", "default_args", "remove it: write the keys into each job"),
+    ("workflow", "defaults", "default_args default", "write keys for all jobs under `defaults:`: `timeout: 5m`"),
     (
         "job",
         "with",

@@ -17,95 +17,16 @@ from whyrun.workflow.fields import (
     meant_key,
     names_of,
     object_schema,
-    without_colon,
 )
-from whyrun.workflow.model import Composition, ImportDecl, InputDecl, JobDecl, LoopDecl, Place, Type, Workflow
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
+from whyrun.workflow.model import Composition, ImportDecl, InputDecl, LoopDecl, Place, Type, Workflow
+from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
 from whyrun.workflow.parsing.declarations import COMPOSITION_KEYS, CompositionReader, Declarations, check_loop_name
 from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, check_import_inputs, import_place
 from whyrun.workflow.parsing.job_expressions import JobDraft
-from whyrun.workflow.parsing.job_keys import JOB_KEY_NAMES, JOB_KEYS, JobReader, Read
-from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names
+from whyrun.workflow.parsing.job_keys import JOB_KEY_NAMES
+from whyrun.workflow.parsing.jobs import DEFAULT_KEY_NAMES, Defaults, Jobs, defaults_schema
+from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, Names
 from whyrun.workflow.yaml_source import read_yaml
-
-# --- jobs of a file ----------------------------------------------------------------------------------------------
-#
-# The jobs of one file, in two passes: first the shapes that references need, then everything that may refer.
-
-
-_ACTION_PARAMETERS = ("run", "call", "script", "shell")  # of the built-in actions
-# Our own keys in a wrong place. Words of other tools are in `foreign_words`.
-_JOB_KEYS_ELSEWHERE = {
-    **{name: f"`{name}` belongs under `with:`" for name in _ACTION_PARAMETERS},
-    **{
-        name: f"`{name}` belongs to an output: `outputs: {{NAME: {{type: file, {name}: …}}}}`"
-        for name in ("path", "leaves")
-    },
-    **{name: f"`{name}:` belongs at the top of the file" for name in ("workflow", "jobs", "imports", "composition")},
-}
-
-
-class Jobs(JobReader):
-    """Reads jobs by the table of keys."""
-
-    def draft(self, key: Scalar, node: Node, names: Names) -> JobDraft:
-        """The first pass. `names` has no jobs yet: output paths cannot refer to any."""
-        job = JobDraft(key, names)
-        hint = "write `uses:` and the other keys below it"
-        if isinstance(node, Scalar) and (without := without_colon(node.text, JOB_KEY_NAMES)) is not None:
-            hint = f"write `{without[0]}: {without[1]}`"
-        entries = self.as_map(node, job.what, hint)
-        if entries is None:
-            job.broken.add("for")
-            return job
-        job.fields = self.known_keys(entries, JOB_KEY_NAMES, job.what, _JOB_KEYS_ELSEWHERE, "job")
-        job.broken |= entries.duplicates
-        for unknown, value in [(k.value, value) for k, value in entries.entries if k.value not in JOB_KEY_NAMES]:
-            from whyrun.workflow.foreign_words import foreign_words  # imported late: only this mistake needs it
-
-            if unknown in foreign_words("job"):
-                job.broken.add(foreign_words("job")[unknown].ours)
-            elif unknown in _JOB_KEYS_ELSEWHERE:
-                job.broken.add("with" if unknown in _ACTION_PARAMETERS else "outputs")
-            elif meant_key(unknown, JOB_KEY_NAMES) is None:
-                job.broken |= {name for name in _may_be_meant(value, names) if name not in job.fields}
-        if "uses" not in job.fields:
-            self.problems.add(key.place, "MISSING_KEY", f"{job.what} has no `uses`", "name the action: `uses: shell`")
-        job.loops = None if "for" in job.broken else ()
-        job.output_shapes = None if "outputs" in job.broken else {}
-        self._read(job, Read.SHAPE)
-        job.shape = JobShape(job.loops, job.output_shapes)
-        return job
-
-    def job(self, job: JobDraft, names: Names) -> JobDecl:
-        """The second pass, which knows the names of all jobs."""
-        job.names = names
-        for name, node in job.fields.items():
-            job.places[name] = node.place
-        self._read(job, Read.NAMES)
-        self._read(job, Read.VALUES)
-        return JobDecl(
-            name=job.key.value, place=job.key.place, places=job.places, broken=frozenset(job.broken), **job.values
-        )
-
-    def _read(self, job: JobDraft, phase: Read) -> None:
-        for row in JOB_KEYS:
-            if row.when is phase and row.name in job.fields:
-                job.values[row.field] = row.read(self, job, job.fields[row.name])
-
-
-def _may_be_meant(value: Node, names: Names) -> tuple[str, ...]:
-    """The keys that a value under an unknown key may belong to: `matrix: [a]` may be meant as `for: [a]`."""
-    if isinstance(value, MapNode):
-        return "with", "outputs", "env"
-    if isinstance(value, ListNode):
-        return "for", "exclude", "include", "secrets"
-    assert isinstance(value, Scalar)
-    return ("for",) if value.value in list(names.loops) else ()
-
-
-# --- files -------------------------------------------------------------------------------------------------------
-
 
 WORKFLOW_KEYS = (
     Key(
@@ -123,6 +44,12 @@ WORKFLOW_KEYS = (
     Key(name="inputs", meaning="Values, files and datasets that the user provides.", schema=map_schema("input")),
     Key(name="loops", meaning="The ranges over which jobs repeat.", schema=map_schema("loop")),
     Key(
+        name="defaults",
+        meaning="Keys for all jobs of this file; a job's own key replaces the default as a whole.",
+        details="See [defaults](#defaults).",
+        schema=defaults_schema(),
+    ),
+    Key(
         name="jobs",
         meaning="The work. With `for:` a job has many instances.",
         schema=map_schema("job"),
@@ -139,6 +66,7 @@ WORKFLOW_KEYS = (
 _KEY_NAMES = names_of(WORKFLOW_KEYS)
 _ELSEWHERE = {
     name: f"`{name}` is a key of a job: write it below the name of the job"
+    + (", or under `defaults:` for all jobs" if name in DEFAULT_KEY_NAMES else "")
     for name in JOB_KEY_NAMES
     if name not in _KEY_NAMES
 }
@@ -299,7 +227,8 @@ class _FileReader:
         if "jobs" not in root.fields and not root.may_have("jobs"):
             self.problems.add(self.top, "MISSING_KEY", "the workflow has no `jobs`", "add them below `jobs:`")
         section = root.section("jobs", "write the name of a job and its keys below it")
-        drafts = self._drafts(section, names)
+        defaults = root.fields.get("defaults")
+        drafts = self._drafts(section, names, self.jobs.defaults(defaults, names) if defaults else Defaults())
         shapes = {job: drafts[job].shape if job in drafts else UNKNOWN_JOB for job in section.names}
         # An unknown name may be a job or an import, so it is reported only if all of both are known.
         complete = not section.open and not import_section.open
@@ -395,10 +324,10 @@ class _FileReader:
             types = AnyKey(types, None)
         return decls, types
 
-    def _drafts(self, section: _Section, names: Names) -> dict[str, JobDraft]:
+    def _drafts(self, section: _Section, names: Names, defaults: Defaults) -> dict[str, JobDraft]:
         drafts: dict[str, JobDraft] = {}
         for key, node in section.entries:
-            draft = drafts[key.value] = self.jobs.draft(key, node, names)
+            draft = drafts[key.value] = self.jobs.draft(key, node, names, defaults)
             if key.value in section.duplicates:
                 draft.shape = UNKNOWN_JOB
                 draft.broken.add("for")

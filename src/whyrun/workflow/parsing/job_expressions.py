@@ -46,6 +46,7 @@ class JobDraft(msgspec.Struct):
 
     key: Scalar
     names: Names  # what its expressions may refer to; the first pass knows no jobs
+    what: str  # the job in messages
     fields: dict[str, Node] = msgspec.field(default_factory=dict)
     loops: tuple[str, ...] | None = None  # None where `for:` is broken
     output_shapes: dict[str, OutputShape] | None = None  # None where `outputs:` is broken
@@ -54,11 +55,7 @@ class JobDraft(msgspec.Struct):
     values: dict[str, Any] = msgspec.field(default_factory=dict)
     places: dict[str, Place] = msgspec.field(default_factory=dict)
     broken: set[str] = msgspec.field(default_factory=set)  # see `JobDecl.broken`
-
-    @property
-    def what(self) -> str:
-        """The job in messages."""
-        return f"job `{self.key.value}`"
+    refused: frozenset[str] = frozenset()  # names that its expressions may not begin with, though others' may
 
     def scope(self, where: str, roots: frozenset[str], *, binding: bool = False, decides: bool = False) -> Scope:
         """What expressions under one of its keys may use. A broken declaration makes every name valid."""
@@ -67,7 +64,7 @@ class JobDraft(msgspec.Struct):
         return Scope(
             names,
             where,
-            roots,
+            roots - self.refused,
             binding=binding,
             loops=loops,
             env=AnyKey(self.env, None) if "env" in self.broken else self.env,

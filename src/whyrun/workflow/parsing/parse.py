@@ -39,6 +39,9 @@ def workflow_schema() -> Schema:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "Whyrun workflow",
         **object_schema(WORKFLOW_KEYS, description),
+        # `uses` is required in each job, or once in `defaults:`.
+        "if": {"required": ["defaults"], "properties": {"defaults": {"required": ["uses"]}}},
+        "else": {"properties": {"jobs": {"additionalProperties": {"required": ["uses"]}}}},
         "$defs": {
             "input": object_schema(INPUT_KEYS, "A value, file or dataset that the user provides."),
             "loop": {
@@ -49,7 +52,10 @@ def workflow_schema() -> Schema:
             "import": object_schema(
                 IMPORT_KEYS, "Another workflow. Its jobs are referred to as `jobs.NAME.JOB.outputs.OUTPUT`."
             ),
-            "job": object_schema(JOB_KEYS, "A recipe: an action with its parameters and outputs."),
+            "job": object_schema(
+                [replace(row, required=False) for row in JOB_KEYS],
+                "A recipe: an action with its parameters and outputs.",
+            ),
             "output": {
                 **object_schema(OUTPUT_KEYS, "A declared output: an artifact of each instance."),
                 "dependentRequired": {"key": ["append"]},
