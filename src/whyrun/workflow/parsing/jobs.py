@@ -92,7 +92,10 @@ class Jobs(JobReader):
                 job.broken.add("with" if unknown in _ACTION_PARAMETERS else "outputs")
             elif meant_key(unknown, JOB_KEY_NAMES) is None:
                 job.broken |= {name for name in _may_be_meant(value, names) if name not in job.fields}
-        job.fields = {**{name: value for name, value in defaults.fields.items() if name not in job.fields}, **job.fields}
+        job.fields = {
+            **{name: value for name, value in defaults.fields.items() if name not in job.fields},
+            **job.fields,
+        }
         if "uses" not in job.fields and "uses" not in defaults.broken:
             self.problems.add(key.place, "MISSING_KEY", f"{job.what} has no `uses`", "name the action: `uses: shell`")
         job.loops = None if "for" in job.broken else ()
