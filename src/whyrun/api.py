@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from whyrun.console.logger import WorkflowLogger
+    from whyrun.execution.adopt.keep import KeepResult
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
@@ -187,6 +188,17 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
             )
         finally:
             reporter.finish()
+
+    def keep(self, ids: Ids, *, because: str) -> KeepResult:
+        """Let the present results of jobs stand after a harmless change, without executing them.
+
+        `ids`: jobs, or patterns such as `"Job:Fit[*]"`. `because`: why the results still hold; the log records it.
+        """
+        from whyrun.console.logger import WorkflowLogger
+        from whyrun.execution.adopt.keep import keep_results
+
+        check_type("because", because, str, "a text that says why the results still hold")
+        return keep_results(self.project(), _as_tuple(ids, "ids"), because, WorkflowLogger(quiet=True))
 
     def artifact(self, id: str) -> Artifact:
         """One artifact as it is now: `value`, `path`, `bytes`, `pandas()`, `polars()`."""

@@ -76,6 +76,7 @@ CODES: dict[str, Code] = {
     "BUNDLE_TOO_LARGE": _invalid("The project folder is too large to be sent to another machine."),
     "SANDBOX_UNAVAILABLE": _invalid("A step must run in a sandbox, but this machine cannot create one."),
     "USAGE": _invalid("The arguments or options of a command do not fit together."),
+    "NOT_KEEPABLE": _invalid("`keep` cannot let this result stand, or there is nothing to keep."),
     "NOT_ADOPTABLE": _invalid("`adopt` or `restore` cannot put this version in place."),
     # dataset plans, inputs manifests and `composition:`
     "JSON_SYNTAX": _invalid("The file is not valid JSON, or nests too much."),

@@ -17,7 +17,7 @@ TYPES = list(typing.get_args(ev.AnyEvent))
 
 
 def test_the_table_has_every_event_type_and_no_other() -> None:
-    assert len(TYPES) == 20
+    assert len(TYPES) == 21
     assert set(DECLARED) == set(TYPES)
 
 
@@ -116,9 +116,11 @@ SAMPLES: list[ev.AnyEvent] = [
     ev.RequestRecorded(**_HEAD, step_id="Job:A", fingerprint="ab", key="k", value="v"),
     ev.ArtifactAdopted(**_HEAD, **_BYTES, artifact="Artifact:A.Out", step_id="Job:A", type="file", fingerprint="ab",
                        bindings=_BINDINGS, by="me", value=1, suffix=".txt", path="out/a.txt", section="A"),
+    ev.ResultKept(**_HEAD, step_id="Job:A", fingerprint="ab", old_fingerprint="cd", from_run="r0000", because="b",
+                  by="me", bindings=_BINDINGS),
     ev.FileDisplaced(**_HEAD, path="out/a.txt", sha256="ab", section="A"),
     ev.Comparison(**_HEAD, artifact="Artifact:A.Out", status="DIFFERENT", against="r0000", summary="s", details=["d"],
-                  more=1, adopted=False),
+                  more=1, adopted=False, kept=False),
     ev.StatusContractViolation(**_HEAD, step_id="Job:A", reason="gone", last_stderr="oh"),
     ev.LogRepaired(**_HEAD, cut_bytes=1, cut_sha256="ab", interrupted=["Job:A"]),
     ev.RunComplete(**_HEAD, state="failed", counts={"failed": 1}, duration=1.0, error="e", exit_code=3),

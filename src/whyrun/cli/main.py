@@ -66,6 +66,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "Check that the log and the store are undamaged."),
     "adopt": ("adopt", "Use your own version of an artifact."),
     "restore": ("restore", "Use an earlier version of an artifact again."),
+    "keep": ("keep", "Keep results after a harmless change, without running."),
     "log": ("log", "Show the events of a run."),
     "view": ("view", "Show the state of a workflow in the browser."),
     "report": ("report", "Write what `whyrun view` shows into one HTML file."),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from whyrun.snapshot.records import Attempt, Output
 
 Facts = dict[str, Any]
+_MADE_BEFORE = ("reused", "kept")  # in an earlier run than the one that recorded it
 Version = tuple[str, str]  # an ID and the hash of its content
 
 
@@ -27,16 +28,17 @@ class Hop(msgspec.Struct):
     size: int | None
     job: str
     attempt: Attempt
-    how: str  # executed reused adopted
+    how: str  # executed reused adopted kept
     run: str  # where it was executed, or adopted
-    by: str | None = None  # who adopted it
+    by: str | None = None  # who adopted or kept it
+    because: str | None = None  # why it was kept
     action: Facts | None = None  # of executed and reused versions
     reads: tuple[Facts, ...] = ()
     depth: int = 0
 
     def to_json(self) -> Facts:
         body: Facts = {"id": self.id, "kind": self.id.partition(":")[0].lower(), "job": self.job, "how": self.how}
-        for name in ("sha256", "size", "by", "action"):
+        for name in ("sha256", "size", "by", "because", "action"):
             if getattr(self, name) is not None:
                 body[name] = getattr(self, name)
         recorded = {"run": _run_name(self.attempt.run), "seq": self.attempt.seq, "attempt": self.attempt.number}
@@ -80,7 +82,7 @@ def _start(project: Project, history: History, id_: str, at: str | None) -> Hop:
             raise error("USAGE", f"`{id_}` had not been made by the end of {at}", hint=hint)
         raise error("USAGE", f"`{id_}` has not been made yet", hint="`whyrun explain` shows what would run, and why")
     if kind == "Job":
-        run = success.made_in if success.origin == "reused" else success.run
+        run = success.made_in if success.origin in _MADE_BEFORE else success.run
         return Hop(id_, None, None, job, success, success.origin or "executed", _run_name(run))
     output = next((one for one in success.outputs if one.id == id_), None)
     if output is None:
@@ -105,7 +107,7 @@ def step_of(artifact: str) -> str:
 
 def _hop(job: str, attempt: Attempt, output: Output) -> Hop:
     run, how = attempt.source_of(output.id)
-    if how == "reused":
+    if how in _MADE_BEFORE:
         run = attempt.made_in
     return Hop(output.id, output.sha256, output.size, job, attempt, how or "executed", _run_name(run))
 
@@ -162,6 +164,7 @@ class _Walk:
         for run in reversed([run for run in self.history.runs if run.number <= before.run]):
             last: Attempt | None = None
             made: tuple[Attempt, Output] | None = None
+            kept: Output | None = None  # its `result_kept` follows
             for event in run.events():
                 if (run.number, event.seq) >= _line(before):
                     break
@@ -176,12 +179,15 @@ class _Walk:
                     )
                 elif isinstance(event, ev.ArtifactAdopted) and event.bindings is not None:
                     last = Attempt(run.number, event.seq, 0, event.fingerprint, ok=True, origin="adopted")
-                if (
-                    isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted)
-                    and last is not None
-                    and (event.artifact, event.sha256) == version
-                ):
-                    made = last, Output(event.artifact, event.sha256, event.size, event.type)
+                elif isinstance(event, ev.ResultKept) and kept is not None:
+                    last = Attempt(run.number, event.seq, 0, event.fingerprint, ok=True, origin="kept")
+                    last.made = int(event.from_run[1:])
+                    made = last, kept
+                if not isinstance(event, ev.ArtifactAvailable | ev.ArtifactAdopted):
+                    continue
+                if (event.artifact, event.sha256) == version:
+                    kept = Output(event.artifact, event.sha256, event.size, event.type)
+                    made = (last, kept) if last is not None else made
             if made is not None:
                 return made
         return None
@@ -195,8 +201,8 @@ class _Walk:
             line = lines[_line(hop.attempt)]
             bindings = dict(consumed[_line(hop.attempt)])
             action = bindings.pop(".action", None)
-            if hop.how == "adopted":
-                hop.by = line.get("by") or None
+            if hop.how in ("adopted", "kept"):
+                hop.by, hop.because = line.get("by") or None, line.get("because")
             elif action:
                 name = {"name": line["driver"]} if "driver" in line else {}
                 hop.action = {**name, "id": action[0]["id"], "sha256": action[0]["sha256"]}

@@ -114,6 +114,9 @@ def _latest_attempt(project: Project, known: PlanView, node: int) -> Facts | Non
         "duration": None if running else 0.0 if latest.origin else latest.duration,
         "fingerprint": latest.fingerprint,
     }
+    if latest.kept is not None:
+        by, because = latest.kept
+        facts["kept"] = {"by": by, "because": because, "made_in": run_name(latest.made_in)}
     if latest.adopted:
         facts["adopted"] = {artifact: run_name(run) for artifact, run in sorted(latest.adopted.items())}
     if not latest.ok and not running:

@@ -50,7 +50,7 @@ class Event(msgspec.Struct, tag_field="event", omit_defaults=True, kw_only=True,
 class RunStart(Event, tag="run_start"):
     workflow: str
     workflow_sha256: str
-    mode: Literal["run", "compare", "adopt"]
+    mode: Literal["run", "compare", "adopt", "decide"]
     options: dict[str, Any]
     backend: str
     engine_version: str
@@ -196,6 +196,21 @@ class ArtifactAdopted(Event, tag="artifact_adopted"):
     section: str | None = None
 
 
+class ResultKept(Event, tag="result_kept"):
+    """The outputs of the latest success stand for another fingerprint, too: the step was not executed.
+
+    The `artifact_available` of all its outputs come before it. Without it they do not count.
+    """
+
+    step_id: str
+    fingerprint: str  # what the outputs stand for from now on
+    old_fingerprint: str  # what they stood for before
+    from_run: str  # the run that executed or adopted them
+    because: str
+    by: str = ""
+    bindings: Bindings | None = None
+
+
 class FileDisplaced(Event, tag="file_displaced"):
     path: str
     sha256: str
@@ -210,6 +225,7 @@ class Comparison(Event, tag="comparison"):
     details: list[str] = []  # the first differences, and notes
     more: int = 0  # differences beyond those
     adopted: bool = False  # that version was adopted, not made by a run of the job
+    kept: bool = False  # that version was kept after a change: this comparison proves or refutes that it still holds
 
 
 class StatusContractViolation(Event, tag="status_contract_violation"):
@@ -251,6 +267,7 @@ AnyEvent = (
     | Task
     | RequestRecorded
     | ArtifactAdopted
+    | ResultKept
     | FileDisplaced
     | Comparison
     | StatusContractViolation

@@ -37,7 +37,7 @@ class Options(msgspec.Struct, gc=False, frozen=True):
 
 
 class RunStart(Lean, tag="run_start"):
-    mode: Literal["run", "compare", "adopt"]
+    mode: Literal["run", "compare", "adopt", "decide"]
     options: Options = Options()
     workflow_sha256: str = ""
 
@@ -113,6 +113,16 @@ class ArtifactAdopted(Lean, tag="artifact_adopted"):
     bindings: msgspec.Raw = NOTHING
 
 
+class ResultKept(Lean, tag="result_kept"):
+    step_id: str
+    fingerprint: str
+    old_fingerprint: str
+    from_run: str
+    because: str
+    by: str = ""
+    bindings: msgspec.Raw = NOTHING
+
+
 class RequestRecorded(Lean, tag="request_recorded"):
     step_id: str
     fingerprint: str
@@ -171,6 +181,7 @@ LeanEvent = (
     | StepFailed
     | StepSkipped
     | ArtifactAdopted
+    | ResultKept
     | RequestRecorded
     | RunComplete
     | PlanComputed

@@ -63,6 +63,8 @@ class RunOutcome(msgspec.Struct):
                 self.steps[event.step_id] = "skipped"
             case ev.StepBlocked():
                 self.steps[event.step_id] = "blocked"
+            case ev.ResultKept():
+                self.steps[event.step_id] = "completed"
             case ev.ArtifactAdopted() if output_of(event.artifact) is not None:  # the events of its leaves come first
                 self.steps[event.step_id] = "completed"
             case ev.Comparison() if event.status == "DIFFERENT":
@@ -131,7 +133,7 @@ def status_of(outcome: RunOutcome, backend: str | None = None) -> dict[str, Any]
         "ok": state == "succeeded",
         "state": state,
         "exit_code": int(_EXIT[state]) if exit_code is None else exit_code,
-        # Runs without a plan (adopt, compare) have as many steps as their events name.
+        # Runs without a plan (adopt, decide, compare) have as many steps as their events name.
         "steps_total": outcome.planned if outcome.planned is not None else len(outcome.steps),
         "steps_completed": counts["completed"],
         "steps_failed": counts["failed"] + counts["timed_out"],

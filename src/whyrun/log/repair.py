@@ -91,7 +91,7 @@ def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
             # If there is a blob, it must be intact: a damaged one was torn before it was synced.
             nowhere = holds_itself and not store.has(sha256)
             return nowhere or _has_blob(store, sha256, event.type)
-        case ev.StepStart() | ev.StepSkipped():
+        case ev.StepStart() | ev.StepSkipped() | ev.ResultKept():
             lists = [members for members in (event.bindings or {}).values() if isinstance(members, dict)]
             blobs = [_hash(members["blob"], event, run) for members in lists if "blob" in members]
             return all(_has_blob(store, blob) for blob in blobs)

@@ -72,7 +72,7 @@ class PublishedSite(msgspec.Struct, frozen=True):
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
     run: str
-    mode: Literal["run", "compare", "adopt"]
+    mode: Literal["run", "compare", "adopt", "decide"]
     state: Literal["succeeded", "failed", "interrupted"]
     started: str
     ended: str

@@ -193,7 +193,8 @@ class Judge:
         yield from candidates(table, position, record, print_, others, self.snapshot.lost, self.shared_results)
 
     def any_success(self) -> dict[str, tuple[str, Attempt]]:
-        """Fingerprint → the latest success of any instance. Adopted results count for their own instance only."""
+        """Fingerprint → the latest success of any instance. Adopted and kept results count for their own
+        instance only."""
         if self._any_success is None:
             self._any_success = successes_by_fingerprint(self.snapshot.records.steps)
         return self._any_success

@@ -12,6 +12,9 @@ from whyrun.log.events import NOT_PUBLISHED
 # Failures that say nothing about the fingerprint: an earlier success with the same fingerprint may still be reused.
 UNSETTLED = frozenset({"INTERRUPTED", "InputChangedDuringRun"})
 
+# How outputs came to be that count for their own instance only: no run made them from what they stand for.
+OWN_ONLY = frozenset({"adopted", "kept"})
+
 KEPT_OF_ERROR = 200  # characters of an error message
 
 
@@ -40,7 +43,7 @@ class Output(msgspec.Struct, array_like=True, gc=False, frozen=True):
 
 
 class Attempt(msgspec.Struct, array_like=True, gc=False):
-    """One execution of one job instance, or a reuse or adoption, which count as successes."""
+    """One execution of one job instance; or a reuse, an adoption or a kept result, which count as successes."""
 
     run: int
     seq: int  # the line that holds its bindings
@@ -52,16 +55,17 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     status: str = ""  # FAILED TIMED_OUT INTERRUPTED
     error_type: str = ""
     error: str = ""
-    origin: str = ""  # "reused", "adopted"
+    origin: str = ""  # "reused", "adopted", "kept"
     made: int = 0  # the run that executed or adopted it, if that is not `run`
     apart: dict[str, tuple[int, str]] | None = None  # outputs with another source than the attempt: see `source_of`
+    kept: tuple[str, str] | None = None  # who kept the result, and why
 
     @property
     def made_in(self) -> int:
         return self.made or self.run
 
     def source_of(self, artifact: str) -> tuple[int, str]:
-        """The run that an output comes from, and how: "" for executed, "reused", "adopted".
+        """The run that an output comes from, and how: "" for executed, "reused", "adopted", "kept".
 
         Adopted bytes stay adopted when they are reused. An adoption does not change the other outputs of its job.
         """
@@ -70,10 +74,21 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     @property
     def adopted(self) -> dict[str, int]:
         """The adopted outputs, each with the run of mode `adopt`."""
-        found = {artifact: run for artifact, (run, origin) in (self.apart or {}).items() if origin == "adopted"}
-        if self.origin == "adopted":
-            found |= {output.id: self.run for output in self.outputs if output.id not in (self.apart or {})}
+        return {artifact: run for artifact, (run, origin) in self.own_sources.items() if origin == "adopted"}
+
+    @property
+    def own_sources(self) -> dict[str, tuple[int, str]]:
+        """The adopted and the kept outputs, each with its source."""
+        found = {artifact: source for artifact, source in (self.apart or {}).items() if source[1] in OWN_ONLY}
+        if self.origin in OWN_ONLY:
+            others = (output.id for output in self.outputs if output.id not in (self.apart or {}))
+            found |= dict.fromkeys(others, (self.run, self.origin))
         return found
+
+    @property
+    def is_own_only(self) -> bool:
+        """Whether no other instance may reuse it."""
+        return self.origin in OWN_ONLY or bool(self.own_sources)
 
     @property
     def has_result(self) -> bool:
@@ -101,7 +116,7 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
     settled: list[Attempt] | None = None
     requests: dict[str, dict[str, Any]] | None = None  # fingerprint → key → value, until a success clears it
     remembered_by: dict[str, str] | None = None  # key → the fingerprint that remembered it last, until its success
-    unadopted: list[Attempt] | None = None  # the attempts that adoptions have replaced: see `for_others`
+    unadopted: list[Attempt] | None = None  # those that adoptions and kept results have replaced: see `for_others`
 
     def remembered_elsewhere(self, fingerprint: str) -> dict[str, Any]:
         """By key: values that attempts with other fingerprints remembered after the last attempt with this one."""
@@ -127,19 +142,19 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
         return (self.latest,) if self.latest.settled else ()
 
     def for_others(self) -> list[Attempt]:
-        """The attempts that other instances may reuse: not adopted ones, but those that adoptions have replaced."""
-        return [*(attempt for attempt in self.attempts() if not attempt.adopted), *(self.unadopted or ())]
+        """The attempts that other instances may reuse: not adopted or kept ones, but those that these have replaced."""
+        return [*(attempt for attempt in self.attempts() if not attempt.is_own_only), *(self.unadopted or ())]
 
     def unadopted_after(self, attempt: Attempt) -> list[Attempt] | None:
         """The value of `unadopted` once this attempt is the latest of its fingerprint."""
-        if not self.unadopted and not attempt.adopted:
+        if not self.unadopted and not attempt.is_own_only:
             return None
         kept, of_same = list[Attempt](), list[Attempt]()
         for one in self.unadopted or ():
             (of_same if one.fingerprint == attempt.fingerprint else kept).append(one)
-        if attempt.adopted:
+        if attempt.is_own_only:
             before = self.by_fingerprint(attempt.fingerprint)
-            kept += of_same if before is None or before.adopted else [before]
+            kept += of_same if before is None or before.is_own_only else [before]
         return kept or None
 
 

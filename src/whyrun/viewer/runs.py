@@ -143,6 +143,8 @@ class _Told:
                 self._mark(event.step_id, at, event.why.upper(), text)
             case ev.StepBlocked():
                 self._mark(event.step_id, at, "BLOCKED", ", ".join(event.because[:3]))
+            case ev.ResultKept():
+                self._mark(event.step_id, at, "KEPT", f"from {event.from_run} by {event.by}: {event.because}")
             case ev.ArtifactAdopted():
                 self._mark(event.step_id, at, "ADOPTED", f"{event.artifact} by {event.by}")
             case ev.Comparison():

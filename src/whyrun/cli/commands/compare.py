@@ -193,7 +193,7 @@ def _summary(project: Project, result: CompareResult, failures: Sequence[Failure
 
 
 def _difference(artifact: ComparedArtifact) -> Iterator[str]:
-    adopted = ", adopted" if artifact.adopted else ""
+    adopted = ", adopted" if artifact.adopted else ", kept" if artifact.kept else ""
     yield f"  {artifact.artifact}  {artifact.summary} (against {artifact.against}{adopted})"
     yield from (f"    {detail}" for detail in artifact.details[:DETAILS])
     more = len(artifact.details[DETAILS:]) + artifact.more

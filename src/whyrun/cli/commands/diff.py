@@ -71,6 +71,12 @@ def _lines(diff: RunDiff, contents: Mapping[str, Comparison], show_all: bool) ->
         yield from columns((d.id, f"{_text(name, d.old)} → {_text(name, d.new)}") for d in shown)
         if rest is not None:
             yield rest
+    if diff.kept:
+        yield "kept without running"
+        shown, rest = page(list(diff.kept.items()), show_all)
+        yield from columns((job, f"in {run}") for job, run in shown)
+        if rest is not None:
+            yield rest
     if contents:
         yield "contents"
         for id_, comparison in contents.items():

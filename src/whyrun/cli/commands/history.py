@@ -100,6 +100,10 @@ def _details(entry: HistoryEntry) -> str:
         return entry.error.split("\n", 1)[0]
     if entry.reused_from is not None:
         return f"from {entry.reused_from}{_producer(entry.by)}"
+    if entry.kept_from is not None:
+        from whyrun.errors import printable
+
+        return printable(f"from {entry.kept_from} by {entry.by}: {entry.why}")
     if entry.by is not None:
         return f"by {entry.by}"
     if entry.because is not None:

@@ -28,7 +28,8 @@ def command(project: Project, id_: str, at: str | None, show_all: bool, as_json:
     """Show where a result comes from: which run made it, with which action, from which versions of what.
 
     The answer is read from the log alone, so it stays true when files, inputs or the workflow change later. Every line
-    has the hash of the content. Results that were adopted name who adopted them.
+    has the hash of the content. Results that were adopted or kept name who did
+    it.
 
     \b
     Example:
@@ -95,6 +96,11 @@ def _made(hop: dict[str, Any]) -> str:
     by = f" by {hop['by']}" if "by" in hop else ""
     if hop["how"] == "adopted":
         return f"adopted{by} in {hop['run']}"
+    if hop["how"] == "kept":
+        from whyrun.errors import printable
+
+        why = printable(f": {hop['because']}") if "because" in hop else ""
+        return f"made in {hop['run']}, kept{by} in {hop['recorded']['run']}{why}"
     maker = "" if hop["kind"] == "job" else f" by {hop['job']}"
     action = hop.get("action", {})
     code = f" ({action['name']} {short(action['sha256'])})" if "name" in action else ""

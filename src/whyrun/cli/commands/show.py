@@ -21,6 +21,7 @@ from whyrun.cli.output import (
     state_text,
     value_text,
 )
+from whyrun.errors import printable
 
 if TYPE_CHECKING:
     from whyrun.facts.show import Facts
@@ -91,9 +92,11 @@ def _files(value: Mapping[str, int | None]) -> Iterator[tuple[str, ...]]:
 def _attempt(value: Facts) -> Iterator[tuple[str, ...]]:
     for name, one in value.items():
         if one is None or (name == "attempt" and one == 0):
-            continue  # a reused or adopted result has no attempt number
+            continue  # a reused, adopted or kept result has no attempt number
         if name == "adopted":
             yield from ((name if i == 0 else "", f"{id_} in {run}") for i, (id_, run) in enumerate(one.items()))
+        elif name == "kept":
+            yield name, printable(f"by {one['by']}: {one['because']} (made in {one['made_in']})")
         elif name == "logs":
             yield from ((name if i == 0 else "", path) for i, path in enumerate(one))
         else:

@@ -24,7 +24,7 @@ from whyrun.cli.output import (
     state_text,
     value_text,
 )
-from whyrun.errors import Exit
+from whyrun.errors import Exit, printable
 from whyrun.facts.subjects import command_context
 
 if TYPE_CHECKING:
@@ -191,14 +191,19 @@ def _job_rows(job: WhyJob, known: PlanView, context: CommandContext) -> Iterator
     yield from job_lines(planned, "--all" if job.depth == 0 else "", context)
     yield from kept_lines(planned, context)
     for artifact, success in job.made:
-        verbs = {"executed": "was made in", "reused": "was reused in", "adopted": "was adopted in"}
-        yield "", f"{artifact} {verbs[success.how]} {success.run}"
+        verb = "made" if success.how == "executed" else success.how
+        yield "", f"{artifact} was {verb} in {success.run}"
 
 
 def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
     assert job.last_success is not None
-    how = {"executed": "it succeeded in", "reused": "its result was reused in", "adopted": "its result was adopted in"}
+    how = {
+        "executed": "it succeeded in", "reused": "its result was reused in", "adopted": "its result was adopted in",
+        "kept": "its result was kept, without running, in",
+    }  # fmt: skip
     since = f"{how[job.last_success.how]} {job.last_success.run}"
+    if job.last_success.kept is not None:
+        since += printable(" by {}: {}".format(*job.last_success.kept))
     since += "".join(f", {artifact} was adopted in {run}" for artifact, run in job.last_success.adopted.items())
     yield "last success", since if job.contradiction else f"{since}; nothing that it consumes has changed"
     own = f"Input:{job.id.removeprefix('Job:')}."  # these IDs contain the name of the parameter already

@@ -79,8 +79,13 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
         ("step_id", "type", "fingerprint", "bindings", "suffix", "path", "section"),
         {"sha256": _CONTENT, "size": _CONTENT, "value": _CONTENT, "by": "it names a person on a machine"},
     ),
+    ev.ResultKept: Declared(
+        ("step_id",),
+        ("fingerprint", "old_fingerprint", "from_run", "because", "bindings"),
+        {"by": "it names a person on a machine"},
+    ),
     ev.FileDisplaced: Declared(("path", "section"), ("sha256",)),
-    ev.Comparison: Declared(("artifact",), ("status", "against", "summary", "details", "more", "adopted")),
+    ev.Comparison: Declared(("artifact",), ("status", "against", "summary", "details", "more", "adopted", "kept")),
     ev.StatusContractViolation: Declared(
         ("step_id",),
         ("reason",),

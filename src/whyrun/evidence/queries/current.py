@@ -34,7 +34,7 @@ class CurrentArtifact:
     size: int | None = None
     path: str | None = None
     change: str | None = None
-    origin: str | None = None  # reused, adopted
+    origin: str | None = None  # reused, adopted, kept
     value: Any = UNSET  # of leaves and value outputs
 
     def to_json(self) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from msgspec import UNSET
 
 from whyrun.ids import by_number
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.records import Output, Records
+from whyrun.snapshot.records import Output, Records, run_name
 from whyrun.snapshot.snapshot import ActionFacts
 
 INACTIVE: dict[str, Any] = {"inactive": True}  # an artifact whose job is inactive in this run
@@ -57,16 +57,19 @@ class RunDiff:
     reasons: tuple[Difference, ...]  # the headline, of jobs with reasons in both
     jobs: tuple[Difference, ...]  # state: planned reused deferred inactive; None is clean, or not there
     artifacts: tuple[Difference, ...]  # hash, and the value where it is small; or that it is inactive
+    kept: Mapping[str, str] = field(default_factory=dict)  # job → the run that kept its result, after the older run
     not_known: tuple[str, ...] = ()  # jobs whose artifacts are not compared: a pruned run may have made them
 
     @property
     def same(self) -> bool:
-        return not any((self.jobs, self.reasons, self.inputs, self.parameters, self.artifacts, self.actions))
+        return not any((self.jobs, self.reasons, self.inputs, self.parameters, self.artifacts, self.actions, self.kept))
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"old": self.old, "new": self.new, "same": self.same}
         for name in ("inputs", "parameters", "actions", "reasons", "jobs", "artifacts"):
             record[name] = [difference.to_json() for difference in getattr(self, name)]
+        if self.kept:
+            record["kept"] = dict(self.kept)
         return {**record, "not_known": list(self.not_known)} if self.not_known else record
 
 
@@ -83,8 +86,17 @@ def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
         _differences({id_: old_heads[id_] for id_ in both}, {id_: new_heads[id_] for id_ in both}),
         _differences(_states(old.plan), _states(new.plan)),
         tuple(d for d in _differences(_artifacts(old, new), _artifacts(new, old)) if not _is_nothing(d)),
+        _kept(old, new),
         _not_known(old, new),
     )
+
+
+def _kept(*sides: RunSide) -> dict[str, str]:
+    """The jobs whose result the newer run has because it was kept after the older one."""
+    old, new = sorted(sides, key=lambda side: side.records.run)
+    found = ((job, record.latest) for job, record in new.records.steps.items())
+    kept = {job: run_name(latest.run) for job, latest in found if latest.kept and latest.run > old.records.run}
+    return dict(sorted(kept.items(), key=lambda each: by_number(each[0])))
 
 
 def changed_jobs(old: RunSide, new: RunSide) -> list[str]:

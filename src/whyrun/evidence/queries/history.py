@@ -30,12 +30,12 @@ class Version:
 
 @dataclass(slots=True)
 class HistoryEntry:
-    """One attempt of a job instance; or one reuse, adoption, skip or block."""
+    """One attempt of a job instance; or one reuse, adoption, kept result, skip or block."""
 
     run: str
     step_id: str
     ts: str
-    status: str  # EXECUTES IDENTICAL DIFFERENT FAILED TIMED_OUT INTERRUPTED RUNNING REUSED ADOPTED SKIPS BLOCKED
+    status: str  # EXECUTES IDENTICAL DIFFERENT FAILED TIMED_OUT INTERRUPTED RUNNING REUSED ADOPTED KEPT SKIPS BLOCKED
     mode: str = "run"
     attempt: int | None = None
     duration: float | None = None
@@ -43,18 +43,31 @@ class HistoryEntry:
     outputs: list[Version] = field(default_factory=list)
     reused_from: str | None = None
     by: str | None = None
-    why: str | None = None  # of a skip
+    kept_from: str | None = None  # the run that made a kept result
+    old_fingerprint: str | None = None  # of a kept result: what it stood for before
+    why: str | None = None  # of a skip, or of a kept result
     because: list[str] | None = None  # of a block
     error: str | None = None
     accepted: bool = False  # of a comparison: its result counts as the latest
 
     @property
     def succeeded(self) -> bool:
-        return self.status in ("EXECUTES", "IDENTICAL", "DIFFERENT", "REUSED", "ADOPTED")
+        return self.status in ("EXECUTES", "IDENTICAL", "DIFFERENT", "REUSED", "ADOPTED", "KEPT")
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"run": self.run, "step_id": self.step_id, "ts": self.ts, "status": self.status}
-        for name in ("attempt", "duration", "fingerprint", "reused_from", "by", "why", "because", "error"):
+        for name in (
+            "attempt",
+            "duration",
+            "fingerprint",
+            "old_fingerprint",
+            "reused_from",
+            "kept_from",
+            "by",
+            "why",
+            "because",
+            "error",
+        ):
             value = getattr(self, name)
             if value is not None:
                 record[name] = value
@@ -92,7 +105,8 @@ class _RunReader:
         self.mode = ""  # until `run_start`
         self.accepts = False
         self.open: dict[str, HistoryEntry] = {}  # steps without an end, and reused steps whose outputs follow
-        self.leaves: dict[str, list[Version]] = {}  # adopted leaves; the event of the whole artifact follows
+        # Adopted leaves and kept outputs: the event that makes them count follows.
+        self.leaves: dict[str, list[Version]] = {}
         self._wanted: dict[str, bool] = {}
 
     def entries(self) -> list[HistoryEntry]:
@@ -143,9 +157,11 @@ class _RunReader:
                 self.open[event.step_id] = entry
                 entries.append(entry)
             case ev.ArtifactAvailable():
+                version = Version(event.artifact, event.sha256, event.size, event.value)
                 if event.step_id in self.open:
-                    version = Version(event.artifact, event.sha256, event.size, event.value)
                     self.open[event.step_id].outputs.append(version)
+                elif self.mode == "decide":
+                    self.leaves.setdefault(event.step_id, []).append(version)
             case ev.StepComplete():
                 entry = self.ended(event)
                 entry.status, entry.duration, entry.accepted = event.status, event.duration, self.accepts
@@ -154,6 +170,11 @@ class _RunReader:
                 entry.status, entry.duration = event.status, event.duration
                 entry.error = f"{event.error_type}: {event.error}"
                 entry.outputs.clear()  # a failed attempt makes nothing available
+            case ev.ResultKept():
+                entry = self.entry(event, "KEPT", fingerprint=event.fingerprint, by=event.by, why=event.because)
+                entry.old_fingerprint, entry.kept_from = event.old_fingerprint, event.from_run
+                entry.outputs = self.leaves.pop(event.step_id, [])
+                entries.append(entry)
             case ev.StepSkipped() if event.why == "reused":
                 source = event.from_run if event.shared is None else SHARED
                 by = None if event.shared is None else event.shared.get("by")

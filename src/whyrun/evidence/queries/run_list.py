@@ -19,7 +19,7 @@ from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 class RunSummary(msgspec.Struct, frozen=True):
     run: str
     state: str  # succeeded failed interrupted running
-    mode: str  # run compare adopt
+    mode: str  # run compare adopt decide
     started: str
     ended: str | None
     duration: float | None

@@ -139,6 +139,7 @@ _KINDS = {
     "attempt": "has the latest attempt of {}",
     "success": "has the latest success of {}",
     "adoption": "has the adoption of {}",
+    "kept": "keeps the result of {}",
     "made": "made the result of {} that later runs reuse",
     "request": "recorded a request that the next attempt of {} resumes",
     "reuse": "the current plan reuses its result of {}",
@@ -182,7 +183,7 @@ def add_latest(needs: Needs, records: Records) -> None:
             if attempt.ok:
                 needs.add(attempt.run, "success", step)
             for artifact, (run, origin) in (attempt.apart or {}).items():
-                needs.add(run, "adoption" if origin == "adopted" else "made", artifact)
+                needs.add(run, {"adopted": "adoption", "kept": "kept"}.get(origin, "made"), artifact)
             if attempt.made:
                 needs.add(attempt.made, "made", step)
 

@@ -89,6 +89,7 @@ class BlobCheck:
         self._links = LinkCheck(store, findings)
         self._adopted: list[tuple[str, str, Mention]] = []
         self._run = ""
+        self._decides = False  # it is the run of a decision
         self._folders: list[Path] = []  # of the runs so far
 
     def artifact(self, event: ev.ArtifactAvailable | ev.ArtifactAdopted, run: str, file: str, line: int) -> None:
@@ -115,6 +116,11 @@ class BlobCheck:
             case ev.StepFailed():
                 self._links.drop(event.step_id)
                 self._reads(event, run, file, line)
+            case ev.RunStart():
+                self._decides = event.mode == "decide"
+            case ev.ResultKept():
+                self._links.check_step(event.step_id)
+                self._lists(event, event.bindings, run, file, line)
             case ev.StepSkipped():
                 self._lists(event, event.bindings, run, file, line)
             case ev.ArtifactAdopted():
@@ -124,7 +130,7 @@ class BlobCheck:
                 self._needed(event, event.snapshot_sha256, "the snapshot that the plan was made from", run, file, line)
             case ev.FileDisplaced():
                 self.saved(event.sha256, Mention(run, file, line, *described(event)))
-            case ev.RunComplete():
+            case ev.RunComplete() if not self._decides:  # outputs without their `result_kept` have no links
                 self._links.check_run()
             case _:
                 pass  # refers to no stored bytes

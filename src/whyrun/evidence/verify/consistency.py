@@ -5,12 +5,13 @@ A chain proves nothing about a log that was forged as a whole. But such a log mu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
+from whyrun.errors import printable
 from whyrun.evidence.run_directory import Metric
 from whyrun.evidence.verify.lines import described
 from whyrun.evidence.verify.report import COMMANDS_GONE, KEPT, METRICS_GONE, Findings, VerifyProblem
@@ -61,6 +62,7 @@ class EventConsistency:
         self.problems: list[VerifyProblem] = []  # the first `KEPT`: a forged log may contradict itself in every line
         self.completed: list[Completed] = []
         self.attempts: dict[tuple[str, int], str] = {}  # step and attempt → driver
+        self.kept: list[ev.ResultKept] = []
         self._run, self._file, self._workflow, self._outcome = run, file, workflow, outcome
         self._latest: dict[str, _Attempt] = {}
         self._cfg: dict[str, int] = {}  # path → line
@@ -84,6 +86,8 @@ class EventConsistency:
                 if self._made.get(event.artifact, -1) == since:
                     yield "the artifact is recorded twice", None, None
                 self._made[event.artifact] = since
+            case ev.ResultKept():
+                self.kept.append(event)
             case ev.CfgMaterialized():
                 self._cfg.setdefault(event.path, line)
             case ev.Task() | ev.RequestRecorded():
@@ -162,6 +166,15 @@ class EventConsistency:
             if type_ not in self._once:
                 self._once.add(type_)  # reported once
                 yield f"no `{type_.__struct_config__.tag}` comes before the steps", None, None
+
+
+def kept_notes(run: str, kept: Sequence[ev.ResultKept]) -> list[str]:
+    """One note for all results that the user kept with one command."""
+    if not kept:
+        return []
+    more = f" and {len(kept) - 1} more" if len(kept) > 1 else ""
+    why = printable(f"{kept[0].by}: {kept[0].because}")
+    return [f"{run} kept the result of {kept[0].step_id}{more} without running, by {why}"]
 
 
 # --- commands and metrics ----------------------------------------------------------------------------------------

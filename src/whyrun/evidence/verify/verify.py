@@ -21,7 +21,7 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.evidence.verify.bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
-from whyrun.evidence.verify.consistency import EventConsistency, FileConsistency
+from whyrun.evidence.verify.consistency import EventConsistency, FileConsistency, kept_notes
 from whyrun.evidence.verify.lines import LineCheck, check_end, described, tombstone_problem
 from whyrun.evidence.verify.report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Verification, VerifyProblem
 from whyrun.ids import split_site
@@ -158,6 +158,7 @@ class _Verifier:
                 if not self.findings.has_line(run.name, problem.line):
                     self.findings.add(problem)
                     self._damaged(run)
+        self.findings.notes += kept_notes(run.name, twice.kept)
         if plan is not None:
             self.plans[run.name] = outcome.start.engine_version if outcome.start is not None else ""
         if run.name == self.running or (blocks.refused is None and self._goes_on(run, outcome)):
@@ -257,7 +258,7 @@ class _Verifier:
                 )
 
     def _sources(self, run: RunRef, outcome: RunOutcome, plan: ev.PlanComputed, mention: Mention) -> None:
-        """Check `source/` against the snapshot of the plan. Comparisons and adoptions have no stored snapshot."""
+        """Check `source/` against the snapshot of the plan. Comparisons and decisions have no stored snapshot."""
         try:
             sources = _decode_sources(self.store.read(plan.snapshot_sha256)).sources
         except (WhyrunError, *UNREADABLE):
@@ -382,7 +383,7 @@ class _Verifier:
 
     def _replay(self, name: str, replay: Replay) -> None:
         if name not in self.plans:
-            return  # a comparison, an adoption, or a run that was killed before its plan was recorded
+            return  # a comparison, a decision, or a run that was killed before its plan was recorded
         if self.damaged_from is not None and int(name[1:]) >= self.damaged_from:
             self.findings.note(f"the plan of {name} is not computed again: the log that it was made from is damaged")
             return

@@ -1,5 +1,7 @@
-"""`whyrun adopt` and `whyrun restore`: make a version chosen by the user the current one of an artifact.
+"""Decisions of the user about results: `whyrun adopt` and `whyrun restore` make a chosen version the current one of an
+artifact; `whyrun keep` lets results stand after a harmless change.
 
-In: an artifact ID and a file, or an earlier run. Out: a run of mode `adopt`, and an `Adoption`.
-`adoptable` checks whether the artifact can be adopted. Start with `adopt`.
+In: an artifact ID and a file, or an earlier run; or the jobs to keep. Out: a small run that executes nothing
+(`decision_run`), and an `Adoption` or a `KeepResult`. `adoptable` checks whether an artifact can be adopted. Start with
+`adopt` or `keep`.
 """

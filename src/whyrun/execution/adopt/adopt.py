@@ -7,23 +7,18 @@ current, also through reuse, until the job's inputs change. It has no plan, but 
 from __future__ import annotations
 
 import os
-import platform
 import shlex
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 
-from whyrun import __version__
-from whyrun.artifacts.hashing import TREE_START, bytes_sha256, canonical_json, decode_tree
+from whyrun.artifacts.hashing import TREE_START, decode_tree
 from whyrun.artifacts.store import Store
 from whyrun.console.lines import TaskStatus
-from whyrun.errors import WhyrunError, error, exit_of, in_short
-from whyrun.evidence.composition.run_folder import finish_run
-from whyrun.evidence.run_directory import RunDirectory, source_files
+from whyrun.errors import WhyrunError, error
 from whyrun.execution.adopt.adoptable import (
     NO_OUTPUTS,
     AdoptionTarget,
@@ -33,11 +28,11 @@ from whyrun.execution.adopt.adoptable import (
     not_adoptable,
     stored_version,
 )
-from whyrun.execution.dispatch.step_builder import manifest, recorded_bindings
+from whyrun.execution.adopt.decision_run import DecisionRun, decision_run, user_name
+from whyrun.execution.dispatch.step_builder import recorded_bindings
 from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.recording.publisher import PublishedHashes, Publisher, path_and_section, published_hashes
 from whyrun.execution.recording.recorder import Recorder, Reporter
-from whyrun.execution.run.preflight import complete_killed_run
 from whyrun.execution.worker.collect import collect_file, collect_value
 from whyrun.execution.worker.failure import StepError
 from whyrun.graph.fingerprint import recorded_suffix
@@ -45,17 +40,12 @@ from whyrun.graph.tables import ArtifactAt
 from whyrun.ids import site_of, split_site
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
-from whyrun.log.lock import RunLock
-from whyrun.log.outcomes import fold_outcome
-from whyrun.log.repair import repair
-from whyrun.log.runs import RunRef, create_run
 from whyrun.planning.answers.why import direct_readers
 from whyrun.project import Project
 from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import FILE_TYPES
 
-AdoptionState = Literal["succeeded", "failed"]
 # Reads the chosen version into the store: the whole output first, then its leaves.
 ReadVersion = Callable[[AdoptionTarget, OutputSpec], list[OutputResult]]
 
@@ -117,7 +107,7 @@ def adopt_file(
             raise error("FILE_MISSING", f"`{path}` cannot be read: {problem.strerror}", hint=hint) from problem
 
     options = {"artifact": artifact, "file": _recorded_path(project, path)}
-    return _adopt(project, _Request(artifact, read, options, _user()), reporter, clock)
+    return _adopt(project, _Request(artifact, read, options, user_name()), reporter, clock)
 
 
 def restore_version(project: Project, artifact: str, run: str, reporter: Reporter, clock: Clock = utc_now) -> Adoption:
@@ -152,7 +142,7 @@ def restore_version(project: Project, artifact: str, run: str, reporter: Reporte
             why = f"the version of {run} does not fit: {problem}"
             raise not_adoptable(artifact, why, _lists_versions(artifact)) from None
 
-    options, by = {"artifact": artifact, "from": run}, f"{_user()}, restored from {run}"
+    options, by = {"artifact": artifact, "from": run}, f"{user_name()}, restored from {run}"
     return _adopt(project, _Request(artifact, read, options, by, earlier), reporter, clock)
 
 
@@ -172,13 +162,9 @@ class _Request:
 
 def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock) -> Adoption:
     at = locate(project.graph, request.artifact)
-    project.actions  # noqa: B018  # report every error before taking the lock
-    with RunLock.of(project.state, clock) as lock:
-        state, store = project.state, project.store
-        report = repair(state, lock, clock, lambda run: complete_killed_run(run, store, state.scratch))
-        if report is not None:
-            reporter.note(f"{report.run} was cut short; its log was repaired")
-        snapshot = project.snapshot()
+    with decision_run(project, reporter, clock) as decision:
+        store = project.store
+        snapshot = decision.snapshot()
         target = find_target(snapshot, request.artifact, at, request.earlier)
         results = request.read(target, target.spec(target.output))
         for number, other in target.others:
@@ -187,7 +173,7 @@ def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock
                 stored_version(spec.output, target.spec(spec.output), other, store)  # checks its bytes
         if _is_current(snapshot, target, results[0].sha256):
             return _adoption(snapshot, target, request.artifact, None, results, ())
-        return _AdoptionRun(project, snapshot, request, target, results, reporter, clock, lock).execute()
+        return _AdoptionRun(decision, snapshot, request, target, results).execute()
 
 
 def _is_current(snapshot: PlanningSnapshot, target: AdoptionTarget, sha256: str) -> bool:
@@ -224,50 +210,26 @@ def _adoption(
 
 @dataclass(eq=False)
 class _AdoptionRun:
-    """The run of one adoption: records its events, publishes the file, and completes the evidence after any error."""
+    """The run of one adoption: records its events and publishes the file."""
 
-    project: Project
+    decision: DecisionRun
     snapshot: PlanningSnapshot
     request: _Request
     target: AdoptionTarget
     results: list[OutputResult]
-    reporter: Reporter
-    clock: Clock
-    lock: RunLock
+
+    @property
+    def project(self) -> Project:
+        return self.decision.project
 
     def execute(self) -> Adoption:
-        started = time.monotonic()
-        graph, store = self.snapshot.dependency_graph, self.project.store
         shown = [(self.target.node, self.target.consumed.shown)]
-        manifest_data = manifest(graph, shown, self.snapshot.actions)
-        run, journal = create_run(
-            self.project.state,
-            ev.RunStart(
-                workflow=graph.workflow.name,
-                workflow_sha256=bytes_sha256(canonical_json(dict(graph.workflow.sources))),
-                mode="adopt",
-                options=self.request.options,
-                backend="local",
-                engine_version=__version__,
-                host=platform.node(),
-                pid=os.getpid(),
-                previous_chain="",
-            ),
-            self.clock,
-            {"manifest.yaml": manifest_data, **source_files(dict(graph.workflow.sources))},
-        )
-        self.lock.announce(run.name, journal)
-        directory = RunDirectory(run.path)
-        recorder = Recorder(journal, directory, store, self.reporter, self.clock)
-        try:
-            recorder.event(
-                ev.ManifestMaterialized(
-                    path="manifest.yaml", size=len(manifest_data), sha256=bytes_sha256(manifest_data)
-                )
-            )
+        with self.decision.recorded(self.snapshot, "adopt", self.request.options, shown) as (run, recorder):
             self._record(recorder)
             recorder.sync()  # before the file is published
-            publisher = Publisher(store, str(self.project.folder), self.project.cache, recorder, self.project.state)
+            publisher = Publisher(
+                self.project.store, str(self.project.folder), self.project.cache, recorder, self.project.state
+            )
             try:
                 self._publish(publisher)
             except OSError as problem:
@@ -284,16 +246,6 @@ class _AdoptionRun:
             action = self.snapshot.actions[self.target.table.name].name
             text = f"{self.target.step} → adopted {self.request.artifact} from {origin}"
             recorder.status(action, TaskStatus.EXECUTES, text)
-        except BaseException as original:
-            # A second error while the evidence is completed must not hide the first.
-            try:
-                self._finish(run, recorder, directory, "failed", started, original)
-            except (OSError, WhyrunError) as second:
-                original.add_note(f"completing the evidence of {run.name} failed as well: {second}")
-            raise
-        self._finish(run, recorder, directory, "succeeded", started)
-        self.project.cache.settle()
-        self.project.save_cache()
         events = [event for event in run.events() if isinstance(event, ev.FileDisplaced)]
         displaced = tuple(site_of(event.path, event.section) for event in events)
         return _adoption(self.snapshot, self.target, self.request.artifact, run.name, self.results, displaced)
@@ -347,27 +299,6 @@ class _AdoptionRun:
                 published = published_hashes(self.project.state) if published is None else published
             if existing is None or (published is not None and published.holds(path, existing)):
                 publisher.publish(path, output.sha256, output.type)
-
-    def _finish(
-        self,
-        run: RunRef,
-        recorder: Recorder,
-        directory: RunDirectory,
-        state: AdoptionState,
-        started: float,
-        problem: BaseException | None = None,
-    ) -> None:
-        recorder.flush()
-        end = ev.RunComplete(
-            state=state,
-            counts=fold_outcome(run.events()).counts(),
-            duration=round(time.monotonic() - started, 6),
-            error=in_short(problem) if problem is not None else None,
-            exit_code=int(exit_of(problem)) if problem is not None else None,
-        )
-        recorder.event(end)
-        recorder.close()
-        finish_run(directory, self.project.store)
 
 
 def _version_written_by_whyrun(
@@ -439,12 +370,3 @@ def _lists_versions(artifact: str) -> str:
 
 def _suffix_text(suffix: str) -> str:
     return f"with the suffix `{suffix}`" if suffix else "without a suffix"
-
-
-def _user() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a user id without a name, as in many containers
-        return str(os.getuid())

@@ -6,7 +6,7 @@ results are accepted: then each counts as the latest success of its step, and is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -175,7 +175,8 @@ class CompareOutcomes(StepOutcomes):
         table, position = active.table, active.position
         earlier = self.comparison.earlier[active.node]
         against = self.comparison.subjects[active.node].against
-        adopted = against.adopted if against is not None else {}
+        sources = against.own_sources if against is not None else {}
+        decided = {id_: origin for id_, (_, origin) in sources.items()}
         for output, result in message.comparisons.items():
             self.recorder.event(
                 ev.Comparison(
@@ -185,7 +186,8 @@ class CompareOutcomes(StepOutcomes):
                     summary=result.summary,
                     details=list(result.details),
                     more=result.more,
-                    adopted=earlier[output].id in adopted,
+                    adopted=decided.get(earlier[output].id) == "adopted",
+                    kept=decided.get(earlier[output].id) == "kept",
                 )
             )
             if result.details:
@@ -204,7 +206,7 @@ class CompareOutcomes(StepOutcomes):
         text = task_text(
             task_name(table, position),
             runtime=f"in {seconds(message.duration)}",
-            outputs=_outputs_text(table, position, message.comparisons, adopted),
+            outputs=_outputs_text(table, position, message.comparisons, decided),
             details=["accepted"] if self.comparison.accept else [],
         )
         status = TaskStatus.IDENTICAL if same else TaskStatus.DIFFERENT
@@ -212,7 +214,7 @@ class CompareOutcomes(StepOutcomes):
 
 
 def _outputs_text(
-    table: JobTable, position: int, comparisons: Mapping[str, Comparison], adopted: Container[str]
+    table: JobTable, position: int, comparisons: Mapping[str, Comparison], decided: Mapping[str, str]
 ) -> str:
     """Each output with how it compares, those that differ first."""
     named = []
@@ -220,7 +222,8 @@ def _outputs_text(
         if not spec.is_leaf:
             result = comparisons.get(spec.output)
             note = NOTHING_BEFORE if result is None else result.summary
-            note += ", adopted before" if table.artifact_id(a, position) in adopted else ""
+            origin = decided.get(table.artifact_id(a, position))
+            note += f", {origin} before" if origin is not None else ""
             named.append((result is None or result.identical, file_text(output_label(table, a, position), note)))
     return listed([text for _, text in sorted(named, key=lambda each: each[0])])
 
@@ -250,10 +253,11 @@ class ComparedArtifact:
     details: tuple[str, ...] = ()
     more: int = 0
     adopted: bool = False  # the recorded version was adopted; the job did not make it
+    kept: bool = False  # the recorded version was kept after a change
 
     def to_json(self) -> dict[str, Any]:
         fields = {**asdict(self), "details": list(self.details)}
-        return fields if self.adopted else {name: value for name, value in fields.items() if name != "adopted"}
+        return {name: value for name, value in fields.items() if value or name not in ("adopted", "kept")}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -411,7 +415,7 @@ def _result(run: RunRef, finished: FinishedRun, runner: CompareRunner, compare: 
         match event:
             case ev.Comparison():
                 fields = (event.artifact, event.status, event.against, event.summary, tuple(event.details), event.more)
-                artifacts.append(ComparedArtifact(*fields, event.adopted))
+                artifacts.append(ComparedArtifact(*fields, event.adopted, event.kept))
             case ev.StepSkipped():
                 skipped[event.step_id] = event.reason or event.why.replace("_", " ")
             case ev.StepComplete():

@@ -216,8 +216,8 @@ class ComparisonPreview:
             return f"not comparable: {subject.not_comparable}"
         if subject.against is None:
             return "there is nothing to compare with"
-        adopted = ", adopted" if subject.against.adopted else ""
-        return f"to compare with {run_name(subject.against.run)}{adopted}"
+        origins = sorted({origin for _, origin in subject.against.own_sources.values()})
+        return f"to compare with {', '.join([run_name(subject.against.run), *origins])}"
 
     def to_json(self, workers: int = 0) -> dict[str, Any]:
         jobs = []

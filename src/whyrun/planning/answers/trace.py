@@ -118,6 +118,7 @@ def _history_lines(case: Case) -> Iterator[TraceLine]:
     else:
         made = last_success(success)
         text = f"{made.run}{f' attempt {made.attempt}' if made.attempt else ''} ({made.how})"
+        text += printable(", by {}: {}".format(*made.kept)) if made.kept is not None else ""
         yield TraceLine(HISTORY, "last success", text)
 
 

@@ -17,8 +17,8 @@ import msgspec
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.fingerprint import array_sha256
-from whyrun.graph.tables import Graph, Group, InputAt, JobTable, Known, Term, sources_of
-from whyrun.graph.template import expressions_in
+from whyrun.graph.tables import Graph, Group, InputAt, JobTable, Known, Slot, Term, sources_of
+from whyrun.graph.template import expressions_in, uses_loops
 from whyrun.ids import CanonicalId, Index, parse_id_of
 from whyrun.planning.plan import Plan
 from whyrun.workflow.inputs import IndexProblem, InputValue, lookup, parse_set
@@ -257,6 +257,18 @@ def _inputs_of_content(workflow: Workflow, decl: JobDecl) -> set[str]:
     sources = [workflow.loops[loop].source for loop in decl.loops]
     loops = {source.name for source in sources if isinstance(source, InputRef)}
     return loops | _inputs_in([*decl.with_.values(), *decl.env.values()])
+
+
+def inputs_of_parameter(graph: Graph, table: JobTable, slot: Slot) -> set[str]:
+    """The IDs of the inputs that the text of a parameter names, also through the loops that it uses."""
+    *imports, _ = table.name.split("/")
+    workflow, key = _workflow_at(graph.workflow, imports), str(slot.path[0])
+    template = (table.decl.with_ if slot.area == "with" else table.decl.env)[key]
+    names = _inputs_in([template])
+    if uses_loops(template):
+        sources = [workflow.loops[loop].source for loop in table.decl.loops]
+        names |= {source.name for source in sources if isinstance(source, InputRef)}
+    return {"Input:" + "/".join([*imports, name]) for name in names}
 
 
 def _inputs_in(templates: Iterable[Any]) -> set[str]:

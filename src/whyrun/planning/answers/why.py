@@ -98,13 +98,16 @@ class LastSuccess(msgspec.Struct, frozen=True):
 
     run: str
     attempt: int | None
-    how: str  # executed reused adopted
+    how: str  # executed reused adopted kept
     adopted: Mapping[str, str] = msgspec.field(default_factory=dict)
+    kept: tuple[str, str] | None = None  # who kept it, and why
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {"run": self.run, "attempt": self.attempt, "how": self.how}
         if self.attempt is None:
             del body["attempt"]
+        if self.kept is not None:
+            body["by"], body["because"] = self.kept
         return {**body, "adopted": dict(self.adopted)} if self.adopted else body
 
 
@@ -345,11 +348,11 @@ def _compared(name: str, entry: Entry, differs: bool) -> Compared:
 def last_success(attempt: Attempt) -> LastSuccess:
     adopted = attempt.adopted
     others = [output.id for output in attempt.outputs if output.id not in adopted]
-    if not others:  # all its outputs were adopted
-        return LastSuccess(run_name(attempt.run), attempt.number, attempt.origin or "executed")
+    if not others:  # all its outputs were adopted, or it has none
+        return LastSuccess(run_name(attempt.run), attempt.number, attempt.origin or "executed", kept=attempt.kept)
     run, how = attempt.source_of(others[0])
     wholes = {artifact: run_name(adopted[artifact]) for artifact in sorted(adopted) if output_of(artifact) is not None}
-    return LastSuccess(run_name(run), _number(attempt, run), how or "executed", wholes)
+    return LastSuccess(run_name(run), _number(attempt, run), how or "executed", wholes, attempt.kept)
 
 
 def _number(attempt: Attempt, run: int) -> int | None:

@@ -64,6 +64,7 @@ class RunFold:
         self.reusing: _Reuse | None = None  # its outputs are not set in its attempt yet
         self.adopting: dict[str, list[Output]] = {}  # leaves whose artifact has not come yet
         self.adopted: set[str] = set()  # steps
+        self.keeping: dict[str, list[Output]] = {}  # outputs whose `result_kept` has not come yet
 
     @property
     def counts(self) -> bool:
@@ -137,6 +138,9 @@ class RunFold:
         elif isinstance(event, scan.ArtifactAdopted):
             self.check_owner(event.step_id, event.artifact, seq)
             self.adopt(event, seq)
+        elif isinstance(event, scan.ResultKept):
+            self.check_ids(seq, "Job", event.step_id)
+            self.keep(event, seq)
         elif isinstance(event, scan.InputRecorded):
             self.check_ids(seq, "Input", event.id)
             if self.counts:
@@ -228,7 +232,7 @@ class RunFold:
         record.latest = attempt
         record.settled = None if settled == [attempt] else settled
 
-    # -- reuse and adoption --
+    # -- reuse, adoption and kept results --
 
     def reuse(self, event: scan.StepSkipped, seq: int) -> None:
         """A reuse counts as a success at once; the events of its outputs follow.
@@ -246,9 +250,9 @@ class RunFold:
             self.check_ids(seq, "Job", event.from_step)
             source = self.attempt_for_others(event.from_step, event.fingerprint)
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="reused")
-        # Adopted bytes stay adopted when they are reused: only their own instance may use them.
-        if own is not None and source is own and own.adopted:
-            attempt.apart = {artifact: (run, "adopted") for artifact, run in own.adopted.items()}
+        # Adopted and kept bytes stay what they are when they are reused: only their own instance may use them.
+        if own is not None and source is own:
+            attempt.apart = own.own_sources or None
         if event.from_run is not None:  # the run that executed it, however often it was reused since
             attempt.made = self.run_number(event.from_run, seq)
         if event.shared is not None:
@@ -263,6 +267,9 @@ class RunFold:
 
     def add_to_reuse(self, step: str, output: Output, seq: int) -> None:
         reuse = self.reused.get(step)
+        if reuse is None and self.mode == "decide":
+            self.keeping.setdefault(step, []).append(output)
+            return
         if reuse is None:
             raise self.incomplete(seq, f"`{output.id}` has no `step_start` of its step before it")
         if self.reusing is not reuse:
@@ -287,7 +294,7 @@ class RunFold:
         return record.by_fingerprint(fingerprint) if record is not None else None
 
     def attempt_for_others(self, step: str, fingerprint: str) -> Attempt | None:
-        """The attempt that another step may reuse: never an adopted one, but the one that it replaced."""
+        """The attempt that another step may reuse: never an adopted or kept one, but the one that it replaced."""
         self.finish_reuse()
         record = self.records.steps.get(step)
         found = record.for_others() if record is not None else ()
@@ -317,6 +324,19 @@ class RunFold:
             others = {o.id for o in recorded} - {o.id for o in taken}
             attempt.apart = {artifact: base.source_of(artifact) for artifact in sorted(others)} or None
         self.end_attempt(step, attempt)
+
+    def keep(self, event: scan.ResultKept, seq: int) -> None:
+        """The events of the outputs come first; this one completes them. A kill may come between them: then the result
+        is not kept."""
+        self.check_bindings(event.bindings, f"the kept result of `{event.step_id}`", seq)
+        base = self.attempt_with(event.step_id, event.old_fingerprint)
+        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="kept")
+        attempt.made, attempt.kept = self.run_number(event.from_run, seq), (event.by, event.because)
+        attempt.outputs = tuple(self.keeping.pop(event.step_id, ()))
+        if base is not None:
+            attempt.duration = base.duration
+            attempt.apart = {artifact: (run, "adopted") for artifact, run in base.adopted.items()} or None
+        self.end_attempt(event.step_id, attempt)
 
     def remember(self, event: scan.RequestRecorded) -> None:
         if not self.counts:

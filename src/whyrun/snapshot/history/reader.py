@@ -38,7 +38,7 @@ from whyrun.snapshot.snapshot import Consumed
 if TYPE_CHECKING:
     from whyrun.log.tombstones import Tombstone
 
-VERSION = 17
+VERSION = 18
 COMPARING = ("graph", "snapshot")  # packages whose code decides which columns are equal
 TICK = 50_000_000  # nanoseconds
 _UNREADABLE_BINDINGS = "the bindings cannot be read"
