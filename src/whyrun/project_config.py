@@ -35,7 +35,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     prepare: str | None = None
     store: str | None = None
     import_late: tuple[str, ...] = ()
-    keep_inputs: bool = False
+    keep_inputs: bool = True
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -74,7 +74,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("prepare"),
         data.get("store"),
         tuple(data.get("import_late", ())),
-        data.get("keep_inputs", False),
+        data.get("keep_inputs", True),
     )
 
 

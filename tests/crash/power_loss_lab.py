@@ -191,6 +191,7 @@ class CutLab(FaultLab):
         assert (report is not None) == any("its log was repaired" in note for note in heard.notes)
         self.check_logs(cut)
         self.check_bytes(opened)
+        self.check_kept_inputs(cut, opened)
         self.check_plan(cut, compute_execution_plan(opened.snapshot(), PlanOptions()))
         self.check_users_own(opened)
         self.check_sound()
@@ -223,6 +224,14 @@ class CutLab(FaultLab):
                     made.pop(event.step_id, None)
             for sha in (sha for shas in made.values() for sha in shas):
                 opened.store.check(sha)
+
+    def check_kept_inputs(self, cut: Cut, opened: Project) -> None:
+        """Those that were synced are in the store. That none is torn `check_sound` checks."""
+        for run in self.runs():
+            synced = cut.durable.get(run.name, b"").count(b"\n")
+            for event in run.events():
+                if isinstance(event, ev.InputRecorded) and event.seq <= synced and event.size is not None:
+                    opened.store.check(event.sha256)
 
     def check_plan(self, cut: Cut, plan: Plan) -> None:
         """The plan executes exactly the incomplete steps; every step that was reported to the user is complete."""

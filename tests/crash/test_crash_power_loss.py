@@ -23,6 +23,7 @@ from power_loss_model import Disk
 from power_loss_record import RecordingHook, read_record, tree_of
 
 from whyrun import disk
+from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import StateError
 from whyrun.log.events import ArtifactAvailable, StepSkipped
@@ -163,3 +164,25 @@ def test_forgotten_syncs_are_noticed(tmp_path: Path, runner: FaultRunner) -> Non
             lab.put(cut)
             with pytest.raises((StateError, AssertionError, ValueError)) if is_noticed else nullcontext():
                 lab.check(cut)
+
+
+def test_an_input_whose_kept_copy_a_power_cut_tears_is_not_kept(
+    tmp_path: Path, runner: FaultRunner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Cuts while the first lines and the copies that they name are written: each has its line, and torn copies go."""
+    recorded = record(SCENARIOS["run"], tmp_path / "recorded", runner)
+    named = next(n for n, entry in enumerate(recorded.entries) if entry[0] == "write" and b"input_recorded" in entry[3])
+    lab = CutLab(recorded, tmp_path / "cut" / "project", runner)
+    removed: list[str] = []
+    drop = Store.drop_damaged
+
+    def noted(store: Store, sha: str, type: str) -> None:
+        had = store.has(sha)
+        drop(store, sha, type)
+        removed.extend([sha] * (had and not store.has(sha)))
+
+    monkeypatch.setattr(Store, "drop_damaged", noted)
+    for cut in cuts_at(recorded, [named + 1] * 6, random.Random(60_000)):
+        lab.put(cut)
+        lab.check(cut)
+    assert removed

@@ -27,7 +27,7 @@ WORKFLOW = """
         with: {folder: "${{ inputs.Folder }}", run: 'ls "$folder" > "$out_Text"'}
         outputs: {Text: {type: text}}
 """
-FILES = {"whyrun.toml": "keep_inputs = true\n", "photos/a.txt": "Ada", "photos/b.txt": "Ben", "folder/c.txt": "Cleo"}
+FILES = {"photos/a.txt": "Ada", "photos/b.txt": "Ben", "folder/c.txt": "Cleo"}
 
 
 def recorded(lab: Any, run: str) -> dict[str, str]:

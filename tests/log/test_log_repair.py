@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -13,11 +14,11 @@ from project_lab import is_held
 from whyrun import disk
 from whyrun.artifacts.store import Store
 from whyrun.errors import StateError
-from whyrun.log.events import ArtifactAvailable, LogRepaired, RunComplete, StepFailed, StepStart
+from whyrun.log.events import ArtifactAvailable, InputRecorded, LogRepaired, RunComplete, StepFailed, StepStart
 from whyrun.log.journal import FIRST_CHAIN, Journal, check_chain, parse_timestamp
 from whyrun.log.lock import RunLock
 from whyrun.log.outcomes import LOST_END_HINT
-from whyrun.log.repair import RepairReport, repair
+from whyrun.log.repair import RepairReport, repair, survived
 from whyrun.log.runs import create_run
 
 
@@ -78,6 +79,27 @@ def test_a_killed_run_is_brought_to_its_end(state, killed, mend):
     assert end.duration == passed.total_seconds() > 0
     assert mend.completed == ["r0001"]
     assert check_chain([killed.events_path]) == state.last_chain()
+
+
+@pytest.mark.parametrize(("left", "kept"), [(b"Ada", True), (b"\0\0\0", False), (None, False)])
+def test_a_torn_copy_of_an_input_is_removed_and_its_line_counts(state, clock, run_start, mend, left, kept):
+    """Nothing but the page needs the copy."""
+    run, journal = create_run(state, run_start, clock)
+    store = Store(state.store)
+    ada = store.put_bytes(b"Ada")
+    journal.append(InputRecorded(id="Input:Photo", sha256=ada, size=3))
+    journal.append(InputRecorded(id="Input:Gone", sha256=""))
+    journal.close()
+    path = Path(store.path(ada))
+    path.unlink()
+    if left is not None:
+        path.write_bytes(left)
+    before = run.events_path.read_bytes()
+    assert survived(run, store, synced=1).kept_inputs == (ada,)
+    assert survived(run, store, synced=2).kept_inputs == (), "it was synced: `verify` is to find what damaged it"
+    assert mend().cut_bytes == 0
+    assert run.events_path.read_bytes().startswith(before)
+    assert path.is_file() is kept
 
 
 def test_repairing_twice_is_repairing_once(killed, mend):

@@ -52,6 +52,9 @@ from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 #
 # Lost bytes show a missing sync only if this run has made them: a run removes damaged blobs of earlier runs
 # (`drop_damaged`), which were synced before it began.
+#
+# A kept input (`keep_inputs`) is a copy to be shown, which nothing relies on. So its line counts without its bytes,
+# and the repair removes torn ones: then the content is not kept, as that of a large file.
 
 
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -62,11 +65,13 @@ class Survived:
     outcome: RunOutcome
     last: ev.AnyEvent | None
     size: int  # bytes of the log
+    kept_inputs: tuple[str, ...]  # hashes of inputs whose stored copies may be torn
 
 
 def survived(run: RunRef, store: Store, synced: int) -> Survived:
     """`synced`: the `seq` of an event that was synced with all before it."""
     outcome, last, size, whole = RunOutcome(), None, 0, True
+    kept_inputs: list[str] = []
     for event, line in zip(run.events(), read_raw_lines(run.events_path), strict=True):
         # Always read to the end, so that LOG_DAMAGED is raised before anything is changed.
         whole = whole and (event.seq <= synced or _is_borne_out(event, run, store))
@@ -74,7 +79,9 @@ def survived(run: RunRef, store: Store, synced: int) -> Survived:
             outcome.add(event)
             last = event
             size += len(line) + 1
-    return Survived(outcome, last, size)
+            if isinstance(event, ev.InputRecorded) and event.seq > synced and event.sha256:
+                kept_inputs.append(_hash(event.sha256, event, run))
+    return Survived(outcome, last, size, tuple(kept_inputs))
 
 
 def _is_borne_out(event: ev.AnyEvent, run: RunRef, store: Store) -> bool:
@@ -169,6 +176,8 @@ def _end_log(run: RunRef, store: Store, synced: int, clock: Clock, has_status: b
     lost = lost_end(ended=outcome.end is not None, has_status=has_status, is_last=True)
     if lost is not None:  # a repair would destroy the evidence of the damage
         raise error("LOG_DAMAGED", lost.what, file=str(run.events_path), line=last.seq, hint=lost.hint)
+    for sha256 in left.kept_inputs:
+        store.drop_damaged(sha256, "file")
     tail = _tail(run, left.size)
     if outcome.end is not None and not tail:
         return None
