@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,7 +15,7 @@ from viewer_lab import FILES, WORKFLOW, Client, client_of, open_state, result_of
 
 from project_lab import Lab
 from whyrun.viewer.page import content_policy, json_in_html, live_page, script_hash
-from whyrun.viewer.server import HEADERS, Access, address, host_name, known_hosts
+from whyrun.viewer.server import Access, address, host_name, known_hosts
 
 
 def answered(client: Client, path: str, **more: Any) -> httpx.Response:
@@ -62,6 +63,24 @@ def test_names_of_hosts() -> None:
     assert known_hosts("0.0.0.0", ["Lab.Example.org"]) == {"127.0.0.1", "localhost", "::1", "lab.example.org"}
 
 
+def test_two_hosts_are_refused(client: Client) -> None:
+    """A proxy may look at the first one, and a server at the last one."""
+    at = f"{client.access.path}api/state"
+    cookie = ("cookie", f"{client.access.cookie}={client.access.key}")
+    asked = client.plain.request("GET", at, headers=[("host", "localhost"), ("host", "evil.example"), cookie])
+    assert result_of(asked).status_code == 403
+
+
+def test_a_websocket_is_closed(client: Client) -> None:
+    sent: list[Any] = []
+
+    async def never(*message: Any) -> Any:
+        sent.append(message)
+
+    result_of(client.app({"type": "websocket", "path": client.access.path, "headers": []}, never, never))
+    assert sent == []
+
+
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD"])
 def test_only_get(client: Client, method: str) -> None:
     response = raw(client, f"{client.access.path}api/state", method=method)
@@ -81,6 +100,7 @@ def test_an_unknown_route_is_denied(client: Client) -> None:
         f"{at}docs",
     ):
         assert raw(client, path).status_code == 404
+    assert raw(client, "/", cookies=False).status_code == 404
     answer = answered(client, "api/secrets")
     assert (answer.status_code, answer.json()["diagnostics"][0]["code"]) == (404, "UNKNOWN_REFERENCE")
 
@@ -150,8 +170,12 @@ def test_every_answer_has_the_headers_that_protect_it(client: Client) -> None:
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["referrer-policy"] == "no-referrer"
         assert headers["cross-origin-resource-policy"] == "same-origin"
+        assert headers["cross-origin-opener-policy"] == "same-origin"
+        assert headers["permissions-policy"] == "camera=(), geolocation=(), microphone=()"
+        assert headers["cache-control"] == "no-store"
         assert "'none'" in headers["content-security-policy"]
-    assert answered(client, "api/state").headers["content-security-policy"] == HEADERS["Content-Security-Policy"]
+    policy = "default-src 'none'; sandbox; frame-ancestors 'none'"
+    assert answered(client, "api/state").headers["content-security-policy"] == policy
 
 
 def test_the_page_runs_exactly_its_own_script(client: Client) -> None:
@@ -300,13 +324,27 @@ def test_a_huge_file_and_many_ranges_fill_no_memory(tmp_path: Path) -> None:
     assert (part.status_code, part.headers["content-range"], part.content) == (
         206, f"bytes 67108860-67108863/{64 << 20}", b"\0\0\0\0",
     )  # fmt: skip
-    sent, peak = 0, 0
+    sent = 0
 
-    async def send(message: dict[str, Any]) -> None:
-        nonlocal sent, peak
-        body = message.get("body", b"")
-        sent += len(body)
-        peak = max(peak, len(body))
+    def count(message: dict[str, Any]) -> None:
+        nonlocal sent
+        sent += len(message.get("body", b""))
+
+    tracemalloc.start()
+    send_input(client, asked["id"], count)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sent == 64 << 20
+    assert most < 16 << 20
+    many = ",".join(f"{i}-{i}" for i in range(0, 4000, 2))
+    assert answered(client, "input", headers={"range": f"bytes={many}"}, **asked).status_code in (200, 206, 416)
+
+
+def send_input(client: Client, id_: str, send: Callable[[dict[str, Any]], None]) -> None:
+    """Ask for an input file; `send` gets each message of the answer before the next one is made."""
+
+    async def send_one(message: dict[str, Any]) -> None:
+        send(message)
 
     async def receive() -> dict[str, Any]:
         await asyncio.sleep(3600)
@@ -317,17 +355,46 @@ def test_a_huge_file_and_many_ranges_fill_no_memory(tmp_path: Path) -> None:
         "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "GET", "scheme": "http",
         "path": f"{client.access.path}input", "raw_path": b"", "root_path": "",
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 7780),
-        "query_string": f"id={quote(asked['id'])}".encode(),
+        "query_string": f"id={quote(id_)}".encode(),
         "headers": [(b"host", b"127.0.0.1"), (b"cookie", cookie)],
     }  # fmt: skip
-    tracemalloc.start()
-    result_of(client.app(scope, receive, send))
-    _, most = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert sent == 64 << 20
-    assert most < 16 << 20
-    many = ",".join(f"{i}-{i}" for i in range(0, 4000, 2))
-    assert answered(client, "input", headers={"range": f"bytes={many}"}, **asked).status_code in (200, 206, 416)
+    result_of(client.app(scope, receive, send_one))
+
+
+@pytest.mark.parametrize("replaced", [True, False])
+def test_what_is_sent_is_what_was_hashed(tmp_path: Path, replaced: bool) -> None:
+    """Another file under the same name is not sent; of a file that is written to, no more is sent."""
+    lab = Lab(tmp_path).write({"workflow.yaml": WORKFLOW, **FILES, "photos/a.txt": "old " * 100_000})
+    path, other = tmp_path / "photos/a.txt", tmp_path / "other"
+    other.write_text("new " * 100_000)
+    client = client_of(lab)
+    body: list[bytes] = []
+
+    def change(message: dict[str, Any]) -> None:
+        body.append(message.get("body", b""))
+        if len(body) == (1 if replaced else 2):  # after the head; after the first piece
+            if replaced:
+                other.replace(path)
+            else:
+                path.write_text("new " * 100_001)
+
+    send_input(client, "Input:Photos[0]", change)
+    assert b"new" not in b"".join(body)
+    assert (len(b"".join(body)) == 400_000) is replaced
+    assert len(b"".join(body)) >= 4
+
+
+def test_a_stored_content_that_is_damaged_is_not_sent(client: Client, told: Lab) -> None:
+    sha256 = stored(told, "Artifact:Print.Copy[1]")["sha256"]
+    blob = told.blob(sha256)
+    right = blob.read_bytes()
+    blob.chmod(0o644)
+    try:
+        blob.write_bytes(b"wrong")
+        assert answered(client, f"blob/{sha256}").status_code == 404
+    finally:
+        blob.write_bytes(right)
+    assert answered(client, f"blob/{sha256}").content == right
 
 
 # --- text that somebody else wrote -----------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,9 @@ from whyrun.facts.subjects import command_arguments
 from whyrun.lazy_regex import lazy_regex
 
 if TYPE_CHECKING:
+    from whyrun.evidence.queries.history import HistoryEntry
     from whyrun.facts.subjects import Subject
+    from whyrun.log.events import AnyEvent
     from whyrun.planning.answers.why import PlanView
     from whyrun.project import Project
 
@@ -39,15 +42,15 @@ def id_facts(project: Project, id_: str) -> Facts:
     return known_facts(project, PlanView(snapshot, compute_execution_plan(snapshot)), id_)
 
 
-def known_facts(project: Project, known: PlanView, id_: str) -> Facts:
-    """The facts about one ID, as this plan and its snapshot have them."""
+def known_facts(project: Project, known: PlanView, id_: str, history: Sequence[HistoryEntry] | None = None) -> Facts:
+    """The facts about one ID, as this plan and its snapshot have them. `history`: of an artifact, if it was read."""
     from whyrun.facts.subjects import find_subject
 
     subject = find_subject(known.graph, id_)
     if subject.kind == "job":
         return job_facts(project, known, subject)
     if subject.kind == "artifact":
-        return artifact_facts(project, known, subject)
+        return artifact_facts(project, known, subject, history)
     if subject.kind == "parameter":
         return parameter_facts(known, subject)
     return input_facts(project, known, subject)
@@ -186,7 +189,9 @@ def last_lines(path: Path, lines: int = LOG_TAIL_LINES) -> tuple[list[str], bool
 # --- artifacts ---------------------------------------------------------------------------------------------------
 
 
-def artifact_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
+def artifact_facts(
+    project: Project, known: PlanView, subject: Subject, history: Sequence[HistoryEntry] | None = None
+) -> Facts:
     from whyrun.evidence.queries.current import current_artifacts
     from whyrun.facts.history import find_history
     from whyrun.planning.answers.why import direct_readers
@@ -196,7 +201,8 @@ def artifact_facts(project: Project, known: PlanView, subject: Subject) -> Facts
     current = current_artifacts(known.snapshot, known.plan, [subject.node])
     artifact = next(one for one in current if one.id == subject.id)
     facts: Facts = {"kind": "artifact", **artifact.to_json()}
-    facts["versions"] = len({v.sha256 for entry in find_history(project, subject.id) for v in entry.outputs})
+    history = find_history(project, subject.id) if history is None else history
+    facts["versions"] = len({version.sha256 for entry in history for version in entry.outputs})
     facts["read_by"] = direct_readers(graph, at)
     return facts
 
@@ -249,14 +255,15 @@ def parameter_facts(known: PlanView, subject: Subject) -> Facts:
 # --- runs --------------------------------------------------------------------------------------------------------
 
 
-def run_facts(project: Project, name: str) -> Facts:
+def run_facts(project: Project, name: str, also: Callable[[AnyEvent], None] | None = None) -> Facts:
+    """`also`: gets every event of the run as well, so that a long log is read once."""
     from whyrun.evidence.queries.history import inputs_in_force
     from whyrun.evidence.queries.run_list import summarize_run
     from whyrun.log import events as ev
     from whyrun.log.lock import running_run
 
     run = project.state.run(name)
-    summary = summarize_run(run, running_run(project.state) == name)
+    summary = summarize_run(run, running_run(project.state) == name, also)
     start = next((event for event in run.events() if isinstance(event, ev.RunStart)), None)
     facts: Facts = {"kind": "run", **summary.to_json()}
     if summary.outcome != summary.state:

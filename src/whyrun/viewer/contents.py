@@ -204,11 +204,11 @@ def _artifacts(state: CurrentState, wanted: dict[str, str | None]) -> Iterator[t
 
 def artifact_view(state: CurrentState, params: Params) -> dict[str, Any]:
     """One artifact: the facts, a preview, and every version that the log has."""
-    from whyrun.facts.history import find_history
     from whyrun.facts.show import known_facts
 
     id_ = params.one("id")
-    facts = known_facts(state.project, state.known, id_) if state.at is None else _facts_as_of(state, id_)
+    history = state.history_of(id_) if id_.startswith("Artifact:") else []
+    facts = known_facts(state.project, state.known, id_, history) if state.at is None else _facts_as_of(state, id_)
     body: dict[str, Any] = {"command": state.command("show", id_), "id": id_, "facts": facts}
     if facts["kind"] != "artifact":
         return body
@@ -218,7 +218,7 @@ def artifact_view(state: CurrentState, params: Params) -> dict[str, Any]:
     elif facts.get("sha256"):
         body["preview"] = preview_of(state, Named(facts["sha256"], facts.get("size"), facts["type"], suffix))
     versions = []
-    for entry in find_history(state.project, id_):
+    for entry in history:
         if state.at is not None and int(entry.run[1:]) > int(state.at[1:]):
             continue
         for version in entry.outputs:
@@ -288,20 +288,20 @@ def known_content(state: State, sha256: str, named: NamedContents) -> Named:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A file to be sent. `sandboxed`: a browser could run what is in it. `sha256`: what it must hash to, if unsure."""
+    """A file to be sent, if it has this hash. `sandboxed`: a browser could run what is in it."""
 
     path: str
     media_type: str
     name: str
     sandboxed: bool
-    sha256: str | None = None
+    sha256: str
 
 
 def served_blob(state: State, sha256: str, named: NamedContents) -> Served:
     content_ = known_content(state, sha256, named)
     path = state.project.store.open_path(sha256)
     kind, media_type = kind_of(content_.type, content_.suffix, beginning_of(path))
-    return Served(path, media_type, f"{sha256[:8]}{content_.suffix}", kind in ACTIVE)
+    return Served(path, media_type, f"{sha256[:8]}{content_.suffix}", kind in ACTIVE, sha256)
 
 
 def served_input(state: CurrentState, id_: str) -> Served:

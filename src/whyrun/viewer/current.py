@@ -16,6 +16,7 @@ from whyrun.log.runs import WorkflowState
 
 if TYPE_CHECKING:
     from whyrun.errors import Diagnostic
+    from whyrun.evidence.queries.history import HistoryEntry
     from whyrun.evidence.queries.run_list import Unfinished
     from whyrun.facts.plans import Planned
     from whyrun.graph.tables import Graph, JobTable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from whyrun.project import Project
     from whyrun.snapshot.history.reader import History
     from whyrun.snapshot.records import Records, StepRecord
+    from whyrun.viewer.why import Failures
 
 # One letter an instance, for grids of many. A state that the page does not know is shown by its name.
 STATE_LETTERS = {
@@ -50,6 +52,8 @@ class CurrentState:
     ) -> None:
         self.project, self.found, self.unfinished, self.at, self.notes = project, found, unfinished, at, notes
         self.number = 0  # counts the plans of one server that differ
+        self.histories: dict[str, list[HistoryEntry]] = {}
+        self.failures: dict[str, Failures] = {}  # by run, as far as they were asked for
         self.position = _position(project, at)
 
     @property
@@ -88,6 +92,19 @@ class CurrentState:
     def log(self) -> History:
         """The log that the plan was made from, read once."""
         return self.project.history(through=int(self.at[1:]) - 1 if self.at else None)
+
+    def read_histories(self, artifacts: Sequence[str]) -> None:
+        """For a report, which shows many: the log is read once for all of them."""
+        from whyrun.facts.history import find_histories
+
+        self.histories = find_histories(self.project, artifacts)
+
+    def history_of(self, artifact: str) -> list[HistoryEntry]:
+        """Every version of an artifact that the log has."""
+        from whyrun.facts.history import find_history
+
+        found = self.histories.get(artifact)
+        return find_history(self.project, artifact) if found is None else found
 
     def record(self, node: int) -> StepRecord | None:
         if self.at is None:

@@ -61,7 +61,8 @@ def state_view(state: State, params: Params) -> dict[str, Any]:
         "unfinished": state.unfinished.to_json() if state.unfinished is not None else None,
         "counts": {
             "jobs": graph.size,
-            "artifacts": sum(len(table) * len(table.artifacts) for table in graph.tables),
+            # Leaves are values inside of artifacts: the list of artifacts has none, either.
+            "artifacts": sum(len(table) * sum(not one.is_leaf for one in table.artifacts) for table in graph.tables),
             "runs": runs["total"],
             "datasets": sum(len(table) for table in graph.tables if table.decl.uses.startswith("data/")),
         },

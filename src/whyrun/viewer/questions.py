@@ -250,15 +250,17 @@ def parameters_view(state: State, params: Params) -> dict[str, Any]:
     results: dict[str, Any] = {}
     rows: list[tuple[dict[str, Any], dict[str, Any]]] = []
     at = getattr(state, "at", None)
+
+    def values_of(event: ev.AnyEvent) -> None:
+        if isinstance(event, ev.InputRecorded):
+            inputs[event.id] = event.value if event.sha256 and _is_scalar(event.value) else None
+        elif isinstance(event, ev.ArtifactAvailable) and _is_scalar(event.value) and "[" not in event.artifact:
+            results[event.artifact] = event.value
+
     for run in state.project.state.runs():
         if at is not None and run.number > int(at[1:]):
             break
-        for event in run.events():
-            if isinstance(event, ev.InputRecorded):
-                inputs[event.id] = event.value if event.sha256 and _is_scalar(event.value) else None
-            elif isinstance(event, ev.ArtifactAvailable) and _is_scalar(event.value) and "[" not in event.artifact:
-                results[event.artifact] = event.value
-        summary = summarize_run(run, False).to_json()
+        summary = summarize_run(run, False, values_of).to_json()
         values = {f"input {id_}": value for id_, value in inputs.items() if value is not None}
         values |= {f"metric {name}": summary[name] for name in ("duration", "completed", "reused", "failed")}
         values |= {f"result {id_}": value for id_, value in list(results.items())[:VALUES]}

@@ -182,7 +182,9 @@ class _Writer:
         self.others["artifacts?page=0"] = self._part({"artifacts?page=0": whole})
         if total > len(rows):
             self.left_out.append(f"{total - len(rows)} artifacts: the report lists {len(rows)}")
-        for row in rows if graph.size <= FULL else rows[: FULL // 10]:
+        shown = rows if graph.size <= FULL else rows[: FULL // 10]
+        self.state.read_histories([row["id"] for row in shown])
+        for row in shown:
             self._other("artifact", id=row["id"])
             if row["state"] == "available":
                 self._other("lineage", id=row["id"])

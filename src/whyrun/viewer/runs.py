@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from whyrun.facts.previews import read_text
 from whyrun.viewer.current import CurrentState, State
 from whyrun.viewer.params import Params
-from whyrun.viewer.why import failures_in
+from whyrun.viewer.why import Failures
 
 if TYPE_CHECKING:
     from whyrun.log.runs import RunRef
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 ATTEMPTS = 20_000  # of a timeline
 MARKS = 5000
-FAILURES = 200
 LOG_LINES = 200
 EVENTS = 500
 JOBS = 2000  # of an earlier plan
@@ -54,14 +53,20 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
     from whyrun.log.lock import running_run
 
     run = _run(state, params.one("id"))
-    told = _Told.read(run)
+    told, failures = _Told(), Failures()
+
+    def also(event: Any) -> None:
+        told.add(event)
+        failures.add(event)
+
+    facts = run_facts(state.project, run.name, also)
     live = running_run(state.project.state) == run.name and getattr(state, "at", None) is None
     lines, more = _tail(run.path / "whyrun.log", last_lines)
     usage, by_job = _usage(run.path / "metrics.jsonl", told)
     return {
         "command": _command(state, "show", run.name),
         "id": run.name,
-        "facts": run_facts(state.project, run.name),
+        "facts": facts,
         "live": live,
         "engine_version": told.engine_version,
         "sources": list(_sources(run.path / "source")),
@@ -70,7 +75,7 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
         "usage": usage,
         "by_job": by_job,
         "slowest": [{"id": step, "seconds": seconds} for step, seconds in told.slowest()],
-        "failures": failures_in(state, run.name, most=FAILURES) if told.failed or told.open else [],
+        "failures": failures.listed(state, run),
         "comparisons": told.comparisons,
         "log": {"lines": lines, "more": more},
     }
@@ -109,13 +114,6 @@ class _Told:
     ended: set[str] = field(default_factory=set)
     seconds: dict[str, float] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
-
-    @classmethod
-    def read(cls, run: RunRef) -> _Told:
-        told = cls()
-        for event in run.events():
-            told.add(event)
-        return told
 
     def add(self, event: Any) -> None:
         from whyrun.log import events as ev
@@ -185,11 +183,12 @@ class _Told:
             for row in self.open.values():
                 row[4] = "INTERRUPTED"
         shown = self.attempts[:ATTEMPTS]
+        named = 1 + max([*(row[0] for row in shown), *(mark["step"] for mark in self.marks)], default=-1)
         columns = ("step", "attempt", "start", "end", "status", "retry")
         body: dict[str, Any] = {name: [row[i] for row in shown] for i, name in enumerate(columns)}
         return {
-            "steps": list(self.steps),
-            "actions": self.actions,
+            "steps": list(self.steps)[:named],
+            "actions": self.actions[:named],
             **body,
             "marks": self.marks,
             "duration": self.last,
@@ -226,15 +225,10 @@ def _progress(state: State, told: _Told, live: bool) -> dict[str, Any]:
 
 def _usage(path: Path, told: _Told) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """What the steps of a run used, in all and by job, from its metrics."""
-    from whyrun.ids import parse_id_of
-
     jobs: dict[str, dict[str, Any]] = {}
-    job_of: dict[str, str] = {}
 
     def row(step: str) -> dict[str, Any]:
-        if step not in job_of:
-            job_of[step] = str(parse_id_of("Job", step).job)
-        name = job_of[step]
+        name = step.removeprefix("Job:").partition("[")[0]
         empty = {"steps": 0, "failed": 0, "seconds": 0.0, "cpu_seconds": None, "max_rss_bytes": None, "cost": None}
         return jobs.setdefault(name, {"job": name, **empty})
 

@@ -12,6 +12,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import FrameType
 from urllib.parse import parse_qs
@@ -166,7 +167,7 @@ class Pages:
     def __init__(self, source: StateSource, views: Views, access: Access) -> None:
         self.source, self.views, self.access = source, views, access
         self.ends = False
-        self._hashes: dict[tuple[str, int, int, int], str] = {}
+        self._hashes: dict[_Version, str] = {}
 
     def routes(self) -> list[Route]:
         at = self.access.path
@@ -206,7 +207,7 @@ class Pages:
 
     def _blob(self, request: Request) -> Response:
         served = served_blob(self.source.state(), request.path_params["sha256"], self.views.named)
-        return _file(served, request, "private, max-age=86400, immutable")
+        return self._file(served, request, "private, max-age=86400, immutable")
 
     async def input(self, request: Request) -> Response:
         return await self._answered(self._input, request)
@@ -216,22 +217,30 @@ class Pages:
         if isinstance(state, InvalidState):
             raise WhyrunError(state.problems)
         served = served_input(state, Params(parse_qs(request.url.query)).one("id"))
-        found = self._hash(served.path)
-        if found is None or found != served.sha256:
-            raise error("UNKNOWN_REFERENCE", "the file has changed since it was looked at", hint="reload the page")
-        return _file(served, request, "no-store")
+        return self._file(served, request, "no-store")
 
-    def _hash(self, path: str) -> str | None:
-        from whyrun.artifacts.hashing import file_sha256
+    def _file(self, served: Served, request: Request, cache: str) -> Response:
+        """The bytes, if they are those that the plan or the log names: the file is opened once, and what is hashed is
+        what is sent."""
+        from whyrun.artifacts.hashing import descriptor_sha256
 
         try:
-            status = os.stat(path)
-            key = (path, status.st_ino, status.st_size, status.st_mtime_ns)
-            if key not in self._hashes:
-                self._hashes[key] = file_sha256(path)
-            return self._hashes[key]
+            descriptor = os.open(served.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:
-            return None
+            raise _changed() from None
+        try:
+            version = _version(descriptor)
+            if version not in self._hashes:
+                self._hashes[version] = descriptor_sha256(descriptor)
+            if self._hashes[version] != served.sha256 or _version(descriptor) != version:
+                raise _changed()
+        except OSError:  # a folder
+            os.close(descriptor)
+            raise _changed() from None
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return _OpenFile(descriptor, version, served, cache, download="download" in request.query_params)
 
     async def events(self, request: Request) -> Response:
         after = request.headers.get("last-event-id") or request.query_params.get("after")
@@ -252,18 +261,52 @@ def _problem(wrong: WhyrunError) -> Response:
     return Response(msgspec.json.encode(body), status, media_type="application/json")
 
 
-def _file(served: Served, request: Request, cache: str) -> Response:
-    """The bytes in pieces, so that neither a long file nor a range of it fills the memory."""
-    framed = served.media_type in FRAMED
-    download = "download" in request.query_params or (served.sandboxed and not framed)
-    binary = served.media_type == "application/octet-stream"
-    return FileResponse(
-        served.path,
-        media_type=served.media_type,
-        filename=served.name,
-        content_disposition_type="attachment" if download or binary else "inline",
-        headers={"Content-Security-Policy": ARTIFACT_POLICY, "Cache-Control": cache},
-    )
+_Version = tuple[int, ...]  # of the content of an open file
+
+
+class _Cut(Exception):
+    """A file was written to while it was sent."""
+
+
+def _version(descriptor: int) -> _Version:
+    status = os.fstat(descriptor)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _changed() -> WhyrunError:
+    return error("UNKNOWN_REFERENCE", "the file has changed since it was looked at", hint="reload the page")
+
+
+class _OpenFile(FileResponse):
+    """The bytes of an open file in pieces, so that neither a long file nor a range of it fills the memory.
+
+    Another file may have got the name meanwhile; and where this one is written to, nothing more of it is sent.
+    """
+
+    def __init__(self, descriptor: int, version: _Version, served: Served, cache: str, *, download: bool) -> None:
+        framed = served.media_type in FRAMED
+        binary = served.media_type == "application/octet-stream"
+        attached = download or binary or (served.sandboxed and not framed)
+        super().__init__(
+            f"/dev/fd/{descriptor}",
+            media_type=served.media_type,
+            filename=served.name,
+            content_disposition_type="attachment" if attached else "inline",
+            headers={"Content-Security-Policy": ARTIFACT_POLICY, "Cache-Control": cache},
+        )
+        self.descriptor, self.version = descriptor, version
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_unchanged(message: Message) -> None:
+            if _version(self.descriptor)[:-1] != self.version[:-1]:  # the last changes with the name, too
+                raise _Cut
+            await send(message)
+
+        try:
+            with suppress(_Cut):  # the browser sees that the end is missing
+                await super().__call__(scope, receive, send_unchanged)
+        finally:
+            os.close(self.descriptor)
 
 
 def application(source: StateSource, views: Views, access: Access) -> tuple[ASGIApp, Pages]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,16 +15,19 @@ from whyrun.viewer.params import Params
 
 if TYPE_CHECKING:
     from whyrun.facts.subjects import Subject
+    from whyrun.log.events import StepFailed
+    from whyrun.log.runs import RunRef
     from whyrun.planning.answers.why import PlanView, Why
     from whyrun.planning.plan import PlannedJob
     from whyrun.snapshot.records import Attempt
-    from whyrun.viewer.current import CurrentState
+    from whyrun.viewer.current import CurrentState, State
 
 DIFFED = 64 << 10  # bytes of a text that is compared line by line
 COMPARED = 4 << 20  # bytes of a content that is compared for a summary
 DIFF_LINES = 400
 CONSEQUENCES = 50
 CHANGES = 100
+FAILURES = 200  # of a run that are listed
 PRINTED = 40  # last lines of what a failed step printed
 
 
@@ -307,40 +311,56 @@ def failure_of(state: CurrentState, node: int) -> dict[str, Any] | None:
     record = state.record(node)
     if record is None or record.latest.ok:
         return None
-    found = failures_in(state, run_name(record.latest.run), {state.graph.job_id(node)})
-    if found:
-        return found[-1]
+    run = state.project.state.run(run_name(record.latest.run))
+    if run.name not in state.failures:
+        state.failures[run.name] = found = Failures()
+        for event in run.events():
+            found.add(event)
+    told = state.failures[run.name].listed(state, run, [state.graph.job_id(node)])
+    if told:
+        return told[0]
     latest = record.latest
     error = f"{latest.error_type}: {latest.error}"
     return {"run": run_name(latest.run), "attempt": latest.number, "status": latest.status, "error": error}
 
 
-def failures_in(state: Any, name: str, steps: set[str] | None = None, most: int = 200) -> list[dict[str, Any]]:
-    """The failed steps of a run, each with its last failure."""
-    from whyrun.facts.show import failure_location, last_lines, step_logs
-    from whyrun.log import events as ev
+class Failures:
+    """The failed steps of a run, each with its last failure, as its events tell one after the other."""
 
-    run = state.project.state.run(name)
-    attempts: dict[str, int] = {}
-    found: dict[str, dict[str, Any]] = {}
-    for event in run.events():
+    def __init__(self) -> None:
+        self._attempts: dict[str, int] = {}
+        self._found: dict[str, tuple[int | None, StepFailed]] = {}
+
+    def add(self, event: Any) -> None:
+        from whyrun.log import events as ev
+
         step = getattr(event, "step_id", None)
-        if step is None or (steps is not None and step not in steps):
-            continue
+        if step is None:
+            return
         if isinstance(event, ev.StepStart):
-            attempts[step] = event.attempt
+            self._attempts[step] = event.attempt
         elif isinstance(event, ev.StepFailed):
-            found.pop(step, None)
-            found[step] = {
-                "id": step, "run": name, "attempt": attempts.get(step), "status": event.status,
+            self._found.pop(step, None)
+            self._found[step] = self._attempts.get(step), event
+        elif isinstance(event, ev.StepComplete):
+            self._found.pop(step, None)
+
+    def listed(self, state: State, run: RunRef, steps: Iterable[str] | None = None) -> list[dict[str, Any]]:
+        """Those of these steps, or the first ones, with what they printed last."""
+        from whyrun.facts.show import failure_location, last_lines, step_logs
+
+        failures = []
+        for step in islice(self._found, FAILURES) if steps is None else steps:
+            if step not in self._found:
+                continue
+            attempt, event = self._found[step]
+            failure: dict[str, Any] = {
+                "id": step, "run": run.name, "attempt": attempt, "status": event.status,
                 "error_type": event.error_type, "error": event.error, "traceback": event.traceback,
                 "place": failure_location(event.traceback, state.project.folder), "duration": event.duration,
                 "will_retry": event.will_retry,
             }  # fmt: skip
-        elif isinstance(event, ev.StepComplete):
-            found.pop(step, None)
-    failures = list(found.values())[:most]
-    for failure in failures:
-        for path in step_logs(run.path, failure["id"]):
-            failure[path.stem] = last_lines(path, PRINTED)[0]
-    return failures
+            for path in step_logs(run.path, step):
+                failure[path.stem] = last_lines(path, PRINTED)[0]
+            failures.append(failure)
+        return failures

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -80,8 +81,9 @@ def list_runs(state: WorkflowState) -> list[RunSummary]:
     return summaries
 
 
-def summarize_run(run: RunRef, is_running: bool) -> RunSummary:
-    outcome, reused, compared = _fold(run)
+def summarize_run(run: RunRef, is_running: bool, also: Callable[[ev.AnyEvent], None] | None = None) -> RunSummary:
+    """`also`: gets every event as well, so that a long log is read once."""
+    outcome, reused, compared = _fold(run, also)
     assert outcome.start is not None
     counts = outcome.counts()
     state = "running" if is_running else "interrupted"
@@ -139,7 +141,7 @@ def run_end(run: RunRef) -> ev.RunComplete | None:
     return last if isinstance(last, ev.RunComplete) else None
 
 
-def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:
+def _fold(run: RunRef, also: Callable[[ev.AnyEvent], None] | None = None) -> tuple[RunOutcome, int, Counter[str]]:
     """(outcome, number of reused steps, completed steps by status). LOG_INCOMPLETE without a `run_start`."""
     outcome = RunOutcome()
     completed: Counter[str] = Counter()
@@ -147,6 +149,8 @@ def _fold(run: RunRef) -> tuple[RunOutcome, int, Counter[str]]:
     try:
         for event in run.events():
             outcome.add(event)
+            if also is not None:
+                also(event)
             if isinstance(event, ev.StepSkipped) and event.why == "reused":
                 reused.add(event.step_id)
             elif isinstance(event, ev.StepComplete):
