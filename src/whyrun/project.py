@@ -31,7 +31,8 @@ from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_sna
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, may_read_json_as_files
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
-from whyrun.snapshot.observing.observe import DiskObserver, InputObserver
+from whyrun.snapshot.observing.disk import DiskObserver
+from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue, known_inputs
@@ -378,7 +379,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
         return History(self.state, self.store.read, through=through)
 
     def observer(self) -> DiskObserver:
-        return DiskObserver(self.folder, self.store, self.cache, self.shared)
+        return DiskObserver(self.folder, self.store, self.cache, self.shared, self._read_config[0].counts_packages)
 
     def snapshot(self, history: History | None = None) -> PlanningSnapshot:
         """The current state."""

@@ -15,7 +15,7 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "keep_inputs"]
+_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "keep_inputs", "packages"]
 _LIMITS = "[resources]\n         gpu = 1"
 
 Problem = tuple[str, str, str]  # key, message, hint
@@ -28,6 +28,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     gets the status of a run when the run ends. `prepare`: a bash command that prepares a worker before its first step.
     `import_late`: packages that a worker does not import before it forks the process of a step.
     `store`: the URL or folder of a shared store. `keep_inputs`: whether small input files are kept with the runs.
+    `counts_packages`: whether another version of a package that a step imported makes its job run again.
     """
 
     resources: Mapping[str, float] | None = None
@@ -36,6 +37,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     store: str | None = None
     import_late: tuple[str, ...] = ()
     keep_inputs: bool = True
+    counts_packages: bool = False
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -75,6 +77,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("store"),
         tuple(data.get("import_late", ())),
         data.get("keep_inputs", True),
+        data.get("packages") == "count",
     )
 
 
@@ -129,6 +132,12 @@ def _of_switch(value: Any) -> Iterator[Problem]:
         yield "keep_inputs", "`keep_inputs` is true or false", "keep_inputs = true"
 
 
+def _of_counting(value: Any) -> Iterator[Problem]:
+    if value not in ("count", "tell"):
+        what = '`packages` is "tell" (a changed version is told) or "count" (and makes jobs run again)'
+        yield "packages", what, 'packages = "count"'
+
+
 def _holds_credentials(url: str) -> bool:
     """`s3://key:secret@bucket`, or a query string, where tokens are passed."""
     rest = url.partition("://")[2]
@@ -151,4 +160,5 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "import_late": _of_packages,
     "store": _of_store,
     "keep_inputs": _of_switch,
+    "packages": _of_counting,
 }

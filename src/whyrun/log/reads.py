@@ -73,3 +73,10 @@ def folder_sha256(names: Iterable[str], own: Collection[str] = ()) -> str:
 def counted_names(names: Iterable[str], own: Collection[str] = ()) -> list[str]:
     counted = (name for name in names if name not in UNCOUNTED_NAMES and not name.endswith(_BYTE_CODE))
     return sorted(name for name in counted if name not in own)
+
+
+def own_names(published: Iterable[str], folder: str) -> frozenset[str]:
+    """The names in `folder` (`.` for the project) that exist because a job publishes there. `published`: the paths of
+    the files that all instances of the job publish."""
+    start = "" if folder == "." else f"{folder}/"
+    return frozenset(path[len(start) :].partition("/")[0] for path in published if path.startswith(start))
