@@ -55,7 +55,11 @@ def run(folder: Path, mask: int) -> None:
         (folder / "given/x").write_text("x\n")
         (folder / "workflow.yaml").write_text(FLOW)
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-        for words, code in ((["run", "-q", "--jobs", "2", "--log-file", "told.log"], 1), (["plan", "--save", "p.json"], 0), (["compare", "-q", "Job:Make"], 0)):
+        for words, code in (
+            (["run", "-q", "--jobs", "2", "--log-file", "told.log"], 1),
+            (["plan", "--save", "p.json"], 0),
+            (["compare", "-q", "Job:Make"], 0),
+        ):
             done = run_command(words, cwd=folder, env=environment, timeout=300)
             assert done.returncode == code, done.stderr
 
