@@ -208,7 +208,10 @@ def test_misfits_and_duplicates_name_the_files(
 @pytest.mark.parametrize(
     ("key", "reference", "message", "hint"),
     [
-        ("stem", "inputs.X[0]", "the elements of `X` have keys, so `0` is not an index", 'write its key in quotes, such as `["0"]`'),
+        (
+            "stem", "inputs.X[0]", "the elements of `X` have keys, so `0` is not an index",
+            'write its key in quotes, such as `["0"]`',
+        ),
         (
             "stem", "inputs.X['alfa']", "`Input:X[alfa]`: there is no element `alfa` (in `Job:J[alpha]`)",
             "did you mean `alpha`?",

@@ -37,9 +37,9 @@ def key_problem(declared: Type, key: str) -> tuple[str, str] | None:
 
 
 def with_keys(id_: str, decl: InputDecl, value: InputValue) -> tuple[InputValue, list[Diagnostic]]:
-    """The array with the keys that its declaration asks for: none without `key:`."""
+    """The array with the keys that its declaration asks for."""
     if decl.key is None or value.elements is None:
-        return (value if value.keys is None else replace(value, keys=None)), []
+        return value, []
     if decl.type.is_path:
         found = _keys_of_paths(decl.key, [str(each.path) for each in value.elements])
     else:

@@ -17,10 +17,8 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
 from whyrun.json_values import is_utf8
-from whyrun.snapshot.observing.sheets import read_sheet
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
-from whyrun.workflow.keys import with_keys
 from whyrun.workflow.model import (
     FILE_TYPES,
     NO_DEFAULT,
@@ -128,11 +126,20 @@ class InputObserver:
             known = isinstance(value, InputValue)
             observed = value if known else self._value(id_, decl.type, value, decl.place)
             if observed is not None:
-                found[id_], problems = with_keys(id_, decl, observed)
-                self.diagnostics.extend(problems)
+                found[id_] = self._with_keys(id_, decl, observed)
         for name, imported in workflow.imports.items():
             handed = self._handed(imported, workflow.name, prefix, found)
             self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
+
+    def _with_keys(self, id_: str, decl: InputDecl, value: InputValue) -> InputValue:
+        """Keys belong to the declaration: an import may pass an array that has others."""
+        if decl.key is None:
+            return value if value.keys is None else replace(value, keys=None)
+        from whyrun.workflow.keys import with_keys  # imported late: most workflows have no keys
+
+        value, problems = with_keys(id_, decl, value)
+        self.diagnostics.extend(problems)
+        return value
 
     def _handed(
         self, imported: ImportDecl, importing: str, prefix: str, found: Mapping[str, InputValue]
@@ -260,6 +267,8 @@ class InputObserver:
         return self._files(id_, type_, [value], place, hint)[0]
 
     def _sheet(self, id_: str, type_: Type, path: str, place: Place) -> InputValue | None:
+        from whyrun.snapshot.observing.sheets import read_sheet  # imported late: most workflows have none
+
         shown = self._relative(path)
         rows, problems = read_sheet(id_, Path(self._absolute(path)), shown, place)
         self.diagnostics.extend(problems)

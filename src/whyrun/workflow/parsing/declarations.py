@@ -9,7 +9,6 @@ from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.expression import ROOTS, parse_expression
 from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields, Key, Schema, names_of
-from whyrun.workflow.keys import key_problem
 from whyrun.workflow.model import (
     BASE_TYPES,
     MODES,
@@ -195,6 +194,8 @@ class Declarations(Fields):
         return decl, None if "key" in fields and named_by is None else InputShape(declared, named_by is not None)
 
     def _key(self, node: Node, declared: Type | None, what: str) -> str | None:
+        from whyrun.workflow.keys import key_problem  # imported late: most workflows have no keys
+
         key = self.string(node, f"`key` of {what}", "write `stem`, `name`, a pattern with one `{}`, or a field")
         problem = key_problem(declared, key) if key is not None and declared is not None else None
         if problem is None:
