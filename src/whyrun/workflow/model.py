@@ -186,6 +186,7 @@ class InputDecl(msgspec.Struct, frozen=True):
     default: Any  # the literal as written, or NO_DEFAULT
     description: str
     place: Place
+    key: str | None = None  # what names the elements of an array: see `workflow.keys`
 
 
 class _NoDefault:
@@ -197,7 +198,8 @@ NO_DEFAULT = _NoDefault()
 
 
 class LoopDecl(msgspec.Struct, frozen=True):
-    """`each`: InputRef · `count`: int or InputRef · `values`: tuple or InputRef · `range`: (first, last) inclusive."""
+    """`each`: InputRef · `count`: int, InputRef or Expression · `values`: tuple or InputRef · `range`: (first, last)
+    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`."""
 
     name: str
     kind: Literal["each", "count", "values", "range"]
