@@ -6,10 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
-from environment_lab import WHEELS, locked, wheel, why_no_uv
 
+from environment_lab import WHEELS, locked, why_no_uv
 from project_lab import Lab, reasons
-from whyrun.cli.main import main
 from whyrun.errors import WhyrunError
 from whyrun.execution.backends.sandbox.backend import sandbox_backend, why_unavailable
 
@@ -159,36 +158,3 @@ def test_a_package_that_nothing_locks_is_refused_not_chosen(tmp_path: Path) -> N
     assert "needy" in one.message
     assert "tinylib" in one.message
     assert one.hint == "name these packages in `new.txt`, too: `uv pip compile` writes all that is needed"
-
-
-def test_whyrun_env_lists_makes_and_collects(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    lab = Lab(tmp_path).write(FILES)
-    lab.write({"old.txt": "wheels/tinylib-1.0-py3-none-any.whl\n", "new.txt": "wheels/tinylib-1.0-py3-none-any.whl\n"})
-    monkeypatch.chdir(lab.root)
-
-    def printed(*words: str) -> str:
-        with pytest.raises(SystemExit) as ended:
-            main([*words])
-        assert ended.value.code in (0, None)
-        return capsys.readouterr().out
-
-    rows = [line.split() for line in printed("env").splitlines()]
-    assert rows == [["new.txt", "1", "package", "not", "made", "New,", "Old,", "Own,", "…", "(4", "in", "all)"]]
-    (one,) = json.loads(printed("env", "sync", "--json"))["environments"]
-    assert (one["lock"], one["packages"], one["jobs"]) == (
-        "new.txt",
-        {"tinylib": "1.0"},
-        ["New", "Old", "Own", "Script"],
-    )
-    folder = lab.root / ".whyrun" / "environments" / one["folder"]
-    assert folder.is_dir()
-    assert printed("env", "gc") == "nothing to remove: every environment is that of its file\n"
-    lab.write({"wheels/tinylib-1.0-py3-none-any.whl": wheel("tinylib", "1.0", ["six"])})
-    assert printed("env", "gc").startswith("1 environment (")
-    assert folder.is_dir()
-    assert [entry["folder"] for entry in json.loads(printed("env", "gc", "--delete", "--json"))["unused"]] == [
-        folder.name
-    ]
-    assert not folder.exists()

@@ -143,7 +143,8 @@ def own(run, word=""): ...
 
 def fingerprint(folder: Path, file: dict[str, Any]) -> str:
     """Of the first instance of the job."""
-    for name, text in {"actions/own.py": OWN, "a.py": "1", "b.py": "2", "requirements.txt": "a==1", "other.txt": "a==2", "w.yaml": json.dumps(file)}.items():
+    code = {"actions/own.py": OWN, "a.py": "1", "b.py": "2", "requirements.txt": "a==1", "other.txt": "a==2"}
+    for name, text in {**code, "w.yaml": json.dumps(file)}.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     opened = Project.open(folder / "w.yaml")

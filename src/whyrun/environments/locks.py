@@ -24,9 +24,7 @@ UV_LOCK, PYPROJECT = "uv.lock", "pyproject.toml"
 _COMMENT = lazy_regex(r"(^|\s)#.*$")
 _INCLUDE = lazy_regex(r"(?:-r|--requirement)[\s=]\s*(\S+)|-r(\S+)")
 _CONSTRAINTS = lazy_regex(r"-c\b|--constraint\b|-e\b|--editable\b")
-_PINNED = lazy_regex(
-    r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*===?\s*([A-Za-z0-9][^\s*,;]*)(?=[\s;]|\Z)"
-)
+_PINNED = lazy_regex(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*===?\s*([A-Za-z0-9][^\s*,;]*)(?=[\s;]|\Z)")
 _AT_ADDRESS = lazy_regex(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(?:\[[^\]]*\])?\s*@\s*(\S+)")
 _NAMED_WHEEL = lazy_regex(r"([A-Za-z0-9_.]+)-([A-Za-z0-9_.!+]+)(?:-[^-]+){3,4}\.whl")
 _FIXED_ADDRESS = lazy_regex(r"\S+\.(?:whl|tar\.gz|zip)(?:#\S*)?|git\+\S+@[0-9a-f]{40}(?:#\S*)?")
