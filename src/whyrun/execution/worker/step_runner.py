@@ -21,6 +21,8 @@ from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.execution.files.input_views import ReadOnlyViews
+from whyrun.execution.files.private_copy import PrivateCopies
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp
 from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, OutputResult, StepCfg, StepFinished, StepLost
@@ -105,7 +107,8 @@ class StepRunner:
         clock, skews = FileClock(start.scratch), ClockSkews(start.scratch)
         self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, skews=skews)
         self._eyes = Eyes(start, clock)
-        self._materializer = Materializer(self._sources, self._scratch, self._guard)
+        self._copies = PrivateCopies(ReadOnlyViews() if start.views else None)
+        self._materializer = Materializer(self._sources, self._scratch, self._guard, self._copies)
         self._actions: dict[str, LoadedAction] = {}
         self._found: dict[str, ActionInfo | None] = {}
         self._libraries: dict[tuple[str, ...], tuple[Import, ...]] = {}
@@ -397,6 +400,7 @@ class StepRunner:
             case "keeping its files":
                 self._scratch.keep_partial(folder, redactor)
             case "emptying the scratch folder":
+                self._copies.end()
                 self._scratch.empty()
 
     def _end_strays(self) -> None:

@@ -106,6 +106,7 @@ class LocalWorker:
             messages_fd=messages,
             environments=str(session.environments or ""),
             live=session.host is not None,
+            views=session.views,
         )
         self._process = _start_worker(start, self._scratch)
         os.close(control)
