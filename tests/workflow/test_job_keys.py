@@ -18,10 +18,11 @@ from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.project import Project
 from whyrun.workflow.fields import Key
 from whyrun.workflow.model import JobDecl
-from whyrun.workflow.parsing.declarations import INPUT_KEYS, LOOP_KEYS
+from whyrun.workflow.parsing.declarations import INPUT_KEYS
 from whyrun.workflow.parsing.file import WORKFLOW_KEYS
 from whyrun.workflow.parsing.imports import IMPORT_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS, RETRIES_KEYS, SANDBOX_KEYS
+from whyrun.workflow.parsing.loops import LOOP_KEYS
 from whyrun.workflow.parsing.outputs import COMPARE_KEYS, OUTPUT_KEYS
 from whyrun.workflow.parsing.parse import parse_workflow, workflow_schema
 

@@ -198,7 +198,8 @@ NO_DEFAULT = _NoDefault()
 
 
 class LoopDecl(msgspec.Struct, frozen=True):
-    """`each`: InputRef · `count`: int or InputRef · `values`: tuple or InputRef · `range`: (first, last) inclusive."""
+    """`each`: InputRef · `count`: int, InputRef or Expression · `values`: tuple or InputRef · `range`: (first, last)
+    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`."""
 
     name: str
     kind: Literal["each", "count", "values", "range"]

@@ -257,6 +257,7 @@ def _backend_session(run: RunRef, environment: RunEnvironment, bundle: Callable[
         project.state.scratch,
         environment.workers or os.cpu_count() or 1,
         project.config.prepare,
+        views=project.config.inputs == "view",
         host=HostServices(bundle, environment.reporter.note, partial(known_files, project.cache, project.folder)),
     )
 

@@ -21,9 +21,13 @@ from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.execution.files.input_views import ReadOnlyViews
+from whyrun.execution.files.private_copy import PrivateCopies
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp
 from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepCfg, StepFinished, StepLost
+from whyrun.execution.reads.eyes import Eyes
+from whyrun.execution.reads.glimpses import Sighted
 from whyrun.execution.worker.collect import collect_outputs
 from whyrun.execution.worker.context import HostLink, StepContext, StepLogger
 from whyrun.execution.worker.failure import Failure, StepError, failure_of
@@ -60,6 +64,7 @@ class _Done(msgspec.Struct, frozen=True):
     comparisons: dict[str, Comparison] = {}
     loaded: dict[str, Version | None] = {}
     compiled: list[str] = []
+    sighted: Sighted = Sighted()
 
 
 _decode_done = msgspec.json.Decoder(_Done).decode
@@ -99,7 +104,9 @@ class StepRunner:
         self._link = link
         clock, skews = FileClock(start.scratch), ClockSkews(start.scratch)
         self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, skews=skews)
-        self._materializer = Materializer(self._sources, self._scratch, self._guard)
+        self._eyes = Eyes(start, clock)
+        self._copies = PrivateCopies(ReadOnlyViews() if start.views else None)
+        self._materializer = Materializer(self._sources, self._scratch, self._guard, self._copies)
         self._actions: dict[str, LoadedAction] = {}
         self._found: dict[str, ActionInfo | None] = {}
         self._libraries: dict[tuple[str, ...], tuple[Import, ...]] = {}
@@ -144,6 +151,7 @@ class StepRunner:
         command = step.command
         self._guard.begin()
         self._guard.trust(known)
+        self._eyes.begin()
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
         died: StepDied | None = None
@@ -166,12 +174,13 @@ class StepRunner:
         number = self._link.outbox.numbered + 1
         if died is not None:
             return self._lost(step, died, duration, number, redactor)
+        reads = self._eyes.reads(done.sighted)
         failure = self._tidy(step, done.failure, redactor)
         metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
         if failure is None:
             return StepFinished(
                 command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number,
-                comparisons=done.comparisons, loaded=done.loaded,
+                comparisons=done.comparisons, loaded=done.loaded, reads=reads,
             )  # fmt: skip
         failure = self._presentable(failure, redactor)
         return StepFinished(
@@ -185,6 +194,7 @@ class StepRunner:
             failure.error_type,
             failure.traceback,
             number,
+            reads=reads,
         )
 
     def _lost(self, step: OpenedStep, died: StepDied, duration: float, number: int, redactor: Redactor) -> StepLost:
@@ -267,7 +277,7 @@ class StepRunner:
         except BaseException as problem:  # see `execute`
             failure = self._with_changed_blobs(failure_of(problem))
         metrics = Resources.now().since(before, context.peak_of_program)
-        return _Done(outputs, failure, metrics, comparisons, self._loaded(), take_compiled())
+        return _Done(outputs, failure, metrics, comparisons, self._loaded(), take_compiled(), self._eyes.sighted())
 
     def _with_changed_blobs(self, failure: Failure) -> Failure:
         """Adds that the step's stored inputs changed. Such a step often fails for another reason, for instance because
@@ -306,12 +316,13 @@ class StepRunner:
         process = os.getpid()
         try:
             self._link.cancellation.arm()
-            action = self._action(cfg.action)
-            context.also_known = action.outputs
-            if cfg.merged:
-                check_cardinality(cfg, inputs, context)
-            # In a copy of the context: settings such as `decimal.getcontext().prec` end with the step.
-            returned = copy_context().run(action.call, parameters, context, StepLogger(context))
+            with self._eyes.watching(cfg.action):
+                action = self._action(cfg.action)
+                context.also_known = action.outputs
+                if cfg.merged:
+                    check_cardinality(cfg, inputs, context)
+                # In a copy of the context: settings such as `decimal.getcontext().prec` end with the step.
+                returned = copy_context().run(action.call, parameters, context, StepLogger(context))
         finally:
             self._link.cancellation.disarm()
             if os.getpid() != process:
@@ -372,6 +383,7 @@ class StepRunner:
             case "keeping its files":
                 self._scratch.keep_partial(folder, redactor)
             case "emptying the scratch folder":
+                self._copies.end()
                 self._scratch.empty()
 
     def _end_strays(self) -> None:

@@ -105,6 +105,7 @@ class LocalWorker:
             control_fd=control,
             messages_fd=messages,
             live=session.host is not None,
+            views=session.views,
         )
         self._process = _start_worker(start, self._scratch)
         os.close(control)
