@@ -259,6 +259,12 @@ class SandboxDecl(msgspec.Struct, frozen=True):
     disk: int | None = None  # bytes
 
 
+class EnvironmentDecl(msgspec.Struct, frozen=True):
+    """The packages that the steps of a job run with."""
+
+    python: str  # the file that locks them, relative to the project
+
+
 class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     """A job. Each key of a job has its field, and one row in `parsing.job_keys`; an absent key leaves the default."""
 
@@ -279,6 +285,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     retries: Retries = msgspec.field(default_factory=Retries)
     resources: Mapping[str, float] = msgspec.field(default_factory=dict)
     sandbox: SandboxDecl = SandboxDecl()
+    environment: EnvironmentDecl | None = None
     isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""
