@@ -96,6 +96,9 @@ def _within(id_: str, value: InputValue, keys: Sequence[Index], wanted: str) -> 
     try:
         found = element(value, keys[:of_array])
         if of_array < len(keys) and found.type != Type("json"):
+            if not wanted.startswith(id_ + format_indices(keys[: of_array + 1])):  # a name follows
+                message = f"it has type `{found.type}`, so it has no field `{keys[of_array]}`"
+                raise IndexProblem("INDEX_PARENT_NOT_ARRAY", message, "only inputs of type `json` have fields")
             raise not_an_array(found, format_indices(keys[:of_array]) or "the input", of_array)
     except IndexProblem as problem:
         raise IndexProblem(problem.code, f"`{wanted}`: {problem.message}", problem.hint) from None

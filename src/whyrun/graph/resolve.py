@@ -6,7 +6,7 @@ columns: a reference that follows the job's own loops one to one becomes one obj
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from whyrun.graph.inputs import EVERY, HOLE, InputResolver, Leaf, OperandColumn, Order, Scope, few, shown_indices
