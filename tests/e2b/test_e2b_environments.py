@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from environment_lab import WHEELS, locked, why_no_uv
 from loopback.sandbox import Template
 from loopback.server import Loopback
 
+from environment_lab import WHEELS, locked, why_no_uv
 from project_lab import Lab
 from whyrun.execution.backends.e2b.backend import e2b_backend
 

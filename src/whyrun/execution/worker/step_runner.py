@@ -21,9 +21,9 @@ from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.errors import WhyrunError, in_short
 from whyrun.execution.files.input_views import ReadOnlyViews
 from whyrun.execution.files.private_copy import PrivateCopies
-from whyrun.errors import WhyrunError, in_short
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp
 from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, OutputResult, StepCfg, StepFinished, StepLost
