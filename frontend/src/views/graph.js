@@ -97,7 +97,9 @@ function story(ctx) {
         </p>`
   }
   ${changes(ctx)}${idle && listed ? made(ctx, listed) : nothing}
-  ${command(ctx.command(idle ? 'whyrun status' : 'whyrun explain'))}`
+  ${command(ctx.command(idle ? state.command : state.explain))}${command(ctx.command(listed?.command), {
+    note: 'The graph in a terminal',
+  })}`
 }
 
 const isIdle = ({totals: {planned = 0, reused = 0, deferred = 0}}) => !(planned || reused || deferred)
