@@ -58,6 +58,14 @@ class InputStateRecord(msgspec.Struct, frozen=True):
 NAMED_FILES = 16  # of an action, listed in the record of every step
 
 
+class EnvironmentFacts(msgspec.Struct, frozen=True):
+    """The locked packages that a job's steps run with."""
+
+    lock: str  # the file, relative to the project
+    sha256: str  # of the lock
+    packages: Mapping[str, str]  # by name: the version
+
+
 class ActionFacts(msgspec.Struct, frozen=True):
     """What planning knows of a job's action."""
 
@@ -68,6 +76,7 @@ class ActionFacts(msgspec.Struct, frozen=True):
     uncounted: tuple[str, ...] = ()  # parameters that do not count in the fingerprint
     versions: Mapping[str, str] = msgspec.field(default_factory=dict)  # of packages, for code outside the project
     effectful: bool = False  # it changes something outside of the project, such as a database
+    environment: EnvironmentFacts | None = None  # for a run; what counts of it is in `sha256` and `files`
 
 
 class BlobCheck(msgspec.Struct, frozen=True):
@@ -255,10 +264,9 @@ def leaf_inputs(inputs: Mapping[str, InputValue]) -> Iterator[tuple[str, InputVa
         if value.elements is None:
             yield id_, value
         elif any(item.elements is not None for item in value.elements):
-            yield from leaf_inputs({f"{id_}[{i}]": item for i, item in enumerate(value.elements)})
+            yield from leaf_inputs(dict(value.members(id_)))
         else:
-            for i, item in enumerate(value.elements):
-                yield f"{id_}[{i}]", item
+            yield from value.members(id_)
 
 
 def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, InputRecord]) -> Iterable[str]:

@@ -101,8 +101,9 @@ def _estimate(found: Planned) -> float | None:
 def _refuse_path(project: Project, text: str) -> None:
     """Files only as changed: a path would tell the page whether a file exists, and what is in it."""
     from whyrun.errors import error
+    from whyrun.graph.inputs import lookup
     from whyrun.planning.answers.whatif import CHANGED
-    from whyrun.workflow.inputs import IndexProblem, lookup
+    from whyrun.workflow.inputs import IndexProblem
 
     id_, _, value = text.partition("=")
     if value == CHANGED:
@@ -212,7 +213,7 @@ def results_view(state: CurrentState, params: Params) -> dict[str, Any]:
     known = possible_patterns(state.graph)
     table = value_table(state.project, patterns) if patterns else {"patterns": known}
     answer = {"workflow": state.project.workflow.name, **table}
-    return {"command": state.command("table", *patterns), "patterns": known, "answer": answer}
+    return {"command": state.command_now("table", *patterns), "patterns": known, "answer": answer}
 
 
 # --- datasets, parameters --------------------------------------------------------------------------------------------

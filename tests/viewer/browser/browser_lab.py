@@ -9,6 +9,7 @@ from pathlib import Path
 
 from command_lab import DRIVER, ENVIRONMENT, CommandLab
 
+KEPT_ADDRESS = Path(__file__).with_name("kept_address.py")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "then-and-now"
 # Text that would run where somebody takes it for markup.
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>alert('hacked')</script>"
@@ -49,24 +50,36 @@ HOSTILE_CODE = f"""
 class Served:
     """A project and its `whyrun view`, as users start it."""
 
-    def __init__(self, lab: CommandLab) -> None:
+    def __init__(self, lab: CommandLab, *words: str | Path) -> None:
         self.lab = lab
+        self.start(*(words or (DRIVER, "view", "--port", "0", "--no-open")))
+
+    def start(self, *words: str | Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(DRIVER), "view", "--port", "0", "--no-open"],
-            cwd=lab.root, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, *words], cwd=self.lab.root, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+        )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()  # the first line is the address, token included
 
+    def kill(self) -> None:
+        self.process.kill()
+        self.ended()
+
     def stop(self) -> None:
         self.process.terminate()
+        self.ended()
+
+    def ended(self) -> None:
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()
 
 
 def example(root: Path) -> CommandLab:
-    """The example after three runs, the last of which failed; then the photo that it stumbled over is put right."""
+    """The example after three runs, the last of which failed; then the photo that it stumbled over is put right.
+
+    Another photo is again what it was at first, so that an earlier result is reused.
+    """
     shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".whyrun", "out", "__pycache__"))
     lab = CommandLab(root)
     lab.succeed()
@@ -75,6 +88,7 @@ def example(root: Path) -> CommandLab:
     lab.write({"photos/ben.png": "not a photo\n"})
     assert lab.run().exit_code == 1
     shutil.copy(root / "spare/ben-rescanned.png", root / "photos/ben.png")
+    shutil.copy(EXAMPLE / "photos/cleo.png", root / "photos/cleo.png")
     return lab
 
 

@@ -13,7 +13,7 @@ from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.planned_value import MARK
 from whyrun.execution.backends.base import NO_NEEDS, StepNeeds
 from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec, OutputSpec, StepCfg
+from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, InputSource, InputSpec, OutputSpec, StepCfg
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.decoding import long_list
@@ -68,6 +68,9 @@ def step_cfg(
         secrets=list(named),
         merged=list(decl.merged_bindings),
         timeout=decl.timeout,
+        environment=None
+        if action.environment is None
+        else EnvironmentSpec(action.environment.lock, action.environment.sha256),
     )
 
 
@@ -98,9 +101,9 @@ def _input_spec(graph: Graph, entry: Entry) -> InputSpec:
 
 def _workflow_input(id_: str, value: InputValue, form: str) -> InputSpec:
     if value.elements is not None and value.type.is_path:
-        members = [_workflow_input(f"{id_}[{i}]", item, input_form(item)) for i, item in enumerate(value.elements)]
+        members = [_workflow_input(each, item, input_form(item)) for each, item in value.members(id_)]
         return InputSpec(id_, value.sha256, str(value.type), members=members)
-    if value.path is not None:
+    if value.path is not None and value.elements is None:
         return InputSpec(id_, value.sha256, value.type.base, form[1:], path=value.path)
     return InputSpec(id_, value.sha256, str(value.type), value=value.value)
 
@@ -124,7 +127,8 @@ def input_sources(
 def _input_source(graph: Graph, entry: Entry, from_run: FromRun) -> InputSource:
     source = entry.source
     if isinstance(source, InputAt):
-        return InputSource(entry.id, entry.sha256, path=source.value.path)
+        path = source.value.path if source.value.elements is None else None  # an array is there by its members
+        return InputSource(entry.id, entry.sha256, path=path)
     assert isinstance(source, ArtifactAt)
     table = graph.tables[source.table]
     key = table.artifacts[source.artifact].key_at(source.position)
@@ -193,9 +197,12 @@ def manifest(
 ) -> bytes:
     """`manifest.yaml`: the planned jobs with their bindings. It is for people; the planner never reads it."""
     entries: list[bytes] = []
+    environments: dict[str, Any] = {}
     for node, bindings in jobs:
         table, position = graph.table_at(node)
         action = actions[table.name]
+        if (environment := action.environment) is not None:
+            environments[environment.lock] = {"sha256": environment.sha256, "packages": dict(environment.packages)}
         entry = {
             "id": table.job_id(position),
             "action": action.name,
@@ -205,6 +212,8 @@ def manifest(
         }
         entries.append(canonical_json(entry))
     parts = {"workflow": canonical_json(graph.workflow.name), "jobs": canonical_list(entries)}
+    if environments:
+        parts["environments"] = canonical_json(environments)
     if composition is not None:
         parts["composition"] = canonical_json(composition)
     return canonical_object(parts)

@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.fingerprint import array_sha256
+from whyrun.graph.inputs import lookup
 from whyrun.graph.tables import Graph, Group, InputAt, JobTable, Known, Slot, Term, sources_of
-from whyrun.graph.template import expressions_in, uses_loops
+from whyrun.graph.template import inputs_in, inputs_of_loop, uses_loops
 from whyrun.ids import CanonicalId, Index, parse_id_of
 from whyrun.planning.plan import Plan
-from whyrun.workflow.inputs import IndexProblem, InputValue, lookup, parse_set
-from whyrun.workflow.model import First, InputRef, JobDecl, Place, Type, Workflow
-from whyrun.workflow.values import value_problem
+from whyrun.workflow.inputs import IndexProblem, InputValue, parse_set
+from whyrun.workflow.model import JobDecl, Place, Type, Workflow
+from whyrun.workflow.values import is_sheet, value_problem
 
 CHANGED = "changed"
 
@@ -76,7 +78,9 @@ def assume(
         assumptions.append(Assumption(id_, now, value))
         prefix = "".join(f"{part}/" for part in identity.imports)
         whole = f"Input:{prefix}{name}"
-        assumed[whole] = _put(assumed[whole], identity.segments[0].indices, value)
+        first, *fields = identity.segments
+        keys = [*first.indices, *(key for each in fields for key in (each.name, *each.indices))]
+        assumed[whole] = _put(assumed[whole], keys, value)
         # The inputs of imports below follow from those of their parent.
         given = {key: assumed[f"Input:{prefix}{key}"] for key in inner.inputs if f"Input:{prefix}{key}" in assumed}
         assumed.update(source.observe(inner, given, prefix))
@@ -89,7 +93,7 @@ def _parse(text: str, inputs: Mapping[str, InputValue]) -> tuple[CanonicalId, st
         raise error("USAGE", f"`--assume {text}` has no value", hint="write `--assume Input:X=changed` or `=value`")
     identity = parse_id_of("Input", id_)
     whole = str(CanonicalId("Input", identity.imports, (msgspec.structs.replace(identity.segments[0], indices=()),)))
-    if len(identity.segments) > 1 or whole not in inputs:
+    if whole not in inputs:
         hint = did_you_mean(whole, list(inputs)) or "assume inputs of the workflow, or elements of them"
         if len(identity.segments) > 1:
             hint = "parameters and actions follow from the workflow; assume one of its inputs, or an element of one"
@@ -121,7 +125,7 @@ def _given(id_: str, type_: Type, text: str, declared_at: Place, source: InputSo
     if problem is not None:
         raise error("INPUT_TYPE", f"`--assume {id_}`: {problem}", hint=f"`{id_}` has the type `{type_}`")
     # `--assume` reads what others may ask for, such as an agent: it must not tell the hash of any file of the machine.
-    outside = source.outside(value) if type_.is_path else None
+    outside = source.outside(value) if type_.is_path or is_sheet(type_, value) else None
     if outside is not None:
         raise error(
             "USAGE",
@@ -136,7 +140,7 @@ def _changed(id_: str, value: InputValue) -> InputValue:
     if value.elements is not None:
         if not value.elements:
             raise error("USAGE", f"`--assume {id_}=changed`: the array is empty", hint=f"give a value: `{id_}=[…]`")
-        return _array(value.type, [_changed(f"{id_}[{i}]", item) for i, item in enumerate(value.elements)])
+        return _with_elements(value, [_changed(each, item) for each, item in value.members(id_)])
     if value.type.is_path:
         if value.path is None:
             raise error("USAGE", f"`--assume {id_}=changed`: it has no value now", hint=f"give one: `{id_}=path`")
@@ -163,20 +167,32 @@ def _other(value: Any) -> Any:
 
 
 def _put(whole: InputValue, indices: Sequence[Index], value: InputValue) -> InputValue:
+    """`indices` lead through arrays to elements, and through JSON values to fields; `lookup` has found them."""
     if not indices:
         return value
     index = indices[0]
-    assert whole.elements is not None, "`lookup` has found the element"
-    assert isinstance(index, int)
+    if whole.elements is None:
+        inside = _with_part(whole.value, indices, value.value)
+        return InputValue(whole.type, inside, value_sha256(inside), None, None)
     elements = list(whole.elements)
-    elements[index] = _put(elements[index], indices[1:], value)
-    return _array(whole.type, elements)
+    at = whole.indices.index(index)
+    elements[at] = _put(elements[at], indices[1:], value)
+    return _with_elements(whole, elements)
 
 
-def _array(type_: Type, elements: Sequence[InputValue]) -> InputValue:
+def _with_part(whole: Any, keys: Sequence[Any], value: Any) -> Any:
+    if not keys:
+        return value
+    inside = _with_part(whole[keys[0]], keys[1:], value)
+    if isinstance(whole, dict):
+        return {**whole, keys[0]: inside}
+    return [*whole[: keys[0]], inside, *whole[keys[0] + 1 :]]
+
+
+def _with_elements(whole: InputValue, elements: Sequence[InputValue]) -> InputValue:
     values = [item.value for item in elements]
-    sha256 = array_sha256(elements) if type_.is_path else value_sha256(values)
-    return InputValue(type_, values, sha256, tuple(elements), None)
+    sha256 = array_sha256(elements) if whole.type.is_path else value_sha256(values)
+    return replace(whole, value=values, sha256=sha256, elements=tuple(elements))
 
 
 def _short(value: Any) -> str:
@@ -248,15 +264,14 @@ def naming_jobs(graph: Graph, id_: str) -> Iterator[tuple[JobTable, bool]]:
         decl = workflow.jobs.get(table.name.removeprefix(prefix)) if table.name.startswith(prefix) else None
         if decl is not None:
             by_content = wanted in _inputs_of_content(workflow, decl)
-            if by_content or wanted in _inputs_in([decl.condition]):
+            if by_content or wanted in inputs_in([decl.condition]):
                 yield table, not by_content
 
 
 def _inputs_of_content(workflow: Workflow, decl: JobDecl) -> set[str]:
     """The inputs that `with`, `env` and the loops of a job name."""
-    sources = [workflow.loops[loop].source for loop in decl.loops]
-    loops = {source.name for source in sources if isinstance(source, InputRef)}
-    return loops | _inputs_in([*decl.with_.values(), *decl.env.values()])
+    loops = [inputs_of_loop(workflow.loops[loop]) for loop in decl.loops]
+    return inputs_in([*decl.with_.values(), *decl.env.values()]).union(*loops)
 
 
 def inputs_of_parameter(graph: Graph, table: JobTable, slot: Slot) -> set[str]:
@@ -264,17 +279,10 @@ def inputs_of_parameter(graph: Graph, table: JobTable, slot: Slot) -> set[str]:
     *imports, _ = table.name.split("/")
     workflow, key = _workflow_at(graph.workflow, imports), str(slot.path[0])
     template = (table.decl.with_ if slot.area == "with" else table.decl.env)[key]
-    names = _inputs_in([template])
+    names = inputs_in([template])
     if uses_loops(template):
-        sources = [workflow.loops[loop].source for loop in table.decl.loops]
-        names |= {source.name for source in sources if isinstance(source, InputRef)}
+        names = names.union(*(inputs_of_loop(workflow.loops[loop]) for loop in table.decl.loops))
     return {"Input:" + "/".join([*imports, name]) for name in names}
-
-
-def _inputs_in(templates: Iterable[Any]) -> set[str]:
-    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
-    names = {ref.name for ref in refs if isinstance(ref, InputRef)}
-    return names | {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}
 
 
 # --- what would run ----------------------------------------------------------------------------------------------

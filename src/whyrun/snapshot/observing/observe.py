@@ -9,10 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
+from whyrun.graph.inputs import part
 from whyrun.graph.template import compute, expressions_in
 from whyrun.json_values import is_utf8
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
@@ -32,7 +35,7 @@ from whyrun.workflow.model import (
     Type,
     Workflow,
 )
-from whyrun.workflow.values import value_problem
+from whyrun.workflow.values import is_sheet, value_problem
 
 # --- files of patterns -------------------------------------------------------------------------------------------
 #
@@ -119,15 +122,25 @@ class InputObserver:
             if name not in given:
                 continue  # reported when the values were collected
             value = given[name]
-            if isinstance(value, InputValue):  # passed by an import, observed already
-                found[f"Input:{prefix}{name}"] = value
-                continue
-            observed = self._value(f"Input:{prefix}{name}", decl.type, value, decl.place)
+            id_ = f"Input:{prefix}{name}"
+            # What an import passes is observed already.
+            known = isinstance(value, InputValue)
+            observed = value if known else self._value(id_, decl.type, value, decl.place)
             if observed is not None:
-                found[f"Input:{prefix}{name}"] = observed
+                found[id_] = self._with_keys(id_, decl, observed)
         for name, imported in workflow.imports.items():
             handed = self._handed(imported, workflow.name, prefix, found)
             self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
+
+    def _with_keys(self, id_: str, decl: InputDecl, value: InputValue) -> InputValue:
+        """Keys belong to the declaration: an import may pass an array that has others."""
+        if decl.key is None:
+            return value if value.keys is None else replace(value, keys=None)
+        from whyrun.workflow.keys import with_keys  # imported late: most workflows have no keys
+
+        value, problems = with_keys(id_, decl, value)
+        self.diagnostics.extend(problems)
+        return value
 
     def _handed(
         self, imported: ImportDecl, importing: str, prefix: str, found: Mapping[str, InputValue]
@@ -218,7 +231,11 @@ class InputObserver:
         if whole is None:
             return None
         try:
-            return element(whole, tuple(s.index for s in ref.selectors if isinstance(s, At)))
+            id_, value = str(ref), element(whole, tuple(s.index for s in ref.selectors if isinstance(s, At)))
+            for field in ref.fields:
+                assert isinstance(field, At), "an import has no loops"
+                id_, value = part(id_, value, field.index)
+            return value
         except IndexProblem as problem:
             hint = problem.hint_for(ref.name, prefix)
             self.diagnostics.append(ref.place.diagnostic(problem.code, str(problem), hint))
@@ -245,12 +262,22 @@ class InputObserver:
     def _value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if value is None:
             return InputValue(type_, None, value_sha256(None), None, None)
+        if is_sheet(type_, value):
+            return self._sheet(id_, type_, value, place)
         if not type_.is_path:
             return _plain_value(type_, value)
         if type_.depth:
             return self._array(id_, type_, value, place)
         hint = f"a pattern needs an array: `{type_}[]`" if _GLOB.intersection(value) else _LOOKED_IN
         return self._files(id_, type_, [value], place, hint)[0]
+
+    def _sheet(self, id_: str, type_: Type, path: str, place: Place) -> InputValue | None:
+        from whyrun.snapshot.observing.sheets import read_sheet  # imported late: most workflows have none
+
+        shown = self._relative(path)
+        rows, problems = read_sheet(id_, Path(self._absolute(path)), shown, place)
+        self.diagnostics.extend(problems)
+        return None if problems else replace(_plain_value(type_, rows), path=shown)
 
     def _array(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if isinstance(value, str):
