@@ -12,6 +12,7 @@ export function listen(url, data, onEvent) {
           data.invalidate()
         }
       } else if (message.type === 'reset') data.invalidate()
+      else if (message.type === 'lost') version = null // another server may count its versions anew
       onEvent(message)
     }
     port.start?.()

@@ -17,7 +17,7 @@ function connect() {
   })
   for (const type of ['state', 'reset'])
     stream.addEventListener(type, (event) => {
-      if (type === 'reset') after = null
+      after = event.lastEventId || after
       say({type, data: JSON.parse(event.data)})
     })
   stream.addEventListener('error', () => {
@@ -47,6 +47,7 @@ onconnect = ({ports: [port]}) => {
     else tabs.set(port, Date.now())
   }
   connect()
+  if (stream.readyState === EventSource.OPEN) port.postMessage({type: 'open'})
 }
 
 // Tabs say that they are there every 30 s (a hidden tab at least every minute). One that was killed says nothing.

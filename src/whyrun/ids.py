@@ -27,6 +27,8 @@ _NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
 _BARE = lazy_regex(r"[A-Za-z0-9_.+-]+")
 _INTEGER = lazy_regex(r"-?[0-9]+")
 _NUMBER = lazy_regex(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
+# Words that begin with a letter and are no number, one a line.
+_WORDS = lazy_regex(r"(?:(?!(?i:inf|nan|infinity)(?:\n|\Z))[A-Za-z_][A-Za-z0-9_.+-]*(?:\n|\Z))+")
 _STAR = lazy_regex(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
 _INDEX_TEXT = r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]'
 _INDEX = lazy_regex(_INDEX_TEXT)
@@ -83,6 +85,15 @@ def format_index(index: Index) -> str:
 
 def format_indices(indices: Sequence[Index]) -> str:
     return "".join(f"[{format_index(i)}]" for i in indices)
+
+
+def format_words(indices: Sequence[Index]) -> list[str]:
+    """Many indices, each as `format_index` writes it. Plain words, which most texts are, need no look at each."""
+    if set(map(type, indices)) == {str}:
+        text = "\n".join(indices)  # type: ignore[arg-type]  # all are str
+        if text.count("\n") == len(indices) - 1 and _WORDS.fullmatch(text):
+            return list(indices)  # type: ignore[arg-type]  # likewise
+    return list(map(format_index, indices))
 
 
 def parse_id(text: str) -> CanonicalId:

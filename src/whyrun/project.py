@@ -31,7 +31,8 @@ from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_sna
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, may_read_json_as_files
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
-from whyrun.snapshot.observing.observe import DiskObserver, InputObserver
+from whyrun.snapshot.observing.disk import DiskObserver
+from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue, known_inputs

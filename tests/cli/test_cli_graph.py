@@ -5,8 +5,12 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
 from cli_lab import whyrun
 from question_lab import run, tale
+
+from project_lab import Lab
+from whyrun.errors import WhyrunError
 
 
 def test_the_graph_as_json_counts_instances_by_state(tmp_path: Path) -> None:
@@ -75,6 +79,41 @@ def test_mermaid_and_dot(tmp_path: Path) -> None:
         '  "Script" -> "Shout" [style=dashed, label="if"];',
         "}",
     ]
+
+
+def test_by_instance_the_edges_are_exact(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("uno\n")
+    found = whyrun(folder, "graph", "--by", "instance", "--json").json
+    assert {node["pattern"]: node["states"] for node in found["nodes"]} == {
+        "Job:Echo[0]": {"planned": 1}, "Job:Echo[1]": {"inactive": 1}, "Job:Join": {"planned": 1},
+        "Job:Script": {"clean": 1}, "Job:Shout[0]": {"planned": 1}, "Job:Shout[1]": {"inactive": 1},
+    }  # fmt: skip
+    assert [(edge["from"], edge["to"], edge["kind"], *edge["slots"]) for edge in found["edges"]] == [
+        ("Shout[0]", "Echo[0]", "data", "loud"), ("Shout[1]", "Echo[1]", "data", "loud"),
+        ("Echo[0]", "Join", "data", "parts"), ("Echo[1]", "Join", "data", "parts"),
+        ("Script", "Shout[0]", "condition"), ("Script", "Shout[1]", "condition"),
+    ]  # fmt: skip
+    assert [(one["id"], one["read_by"]) for one in found["inputs"]] == [
+        ("Input:Mark", ["Script"]), ("Input:Words[0]", ["Shout[0]"]), ("Input:Words[1]", ["Shout[1]"]),
+    ]  # fmt: skip
+    drawn = whyrun(folder, "graph", "--by", "instance", "--format", "dot", "--with-inputs").out.splitlines()
+    assert '  "Shout[0]" -> "Echo[0]";' in drawn
+    assert '  "Input:Words[1]" -> "Shout[1]";' in drawn
+    picture = ET.fromstring(whyrun(folder, "graph", "--by", "instance").out)
+    titles = [title.text for title in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert titles == [node["pattern"] for node in found["nodes"]]
+
+
+def test_too_many_edges_between_instances_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from whyrun.facts import graph
+    from whyrun.planning.plan import compute_execution_plan
+
+    monkeypatch.setattr(graph, "MOST_EDGES", 5)
+    project = Lab(tale(tmp_path)).opened()
+    with pytest.raises(WhyrunError, match="the instances have more than 5 edges"):
+        graph.instance_facts(project.graph, compute_execution_plan(project.snapshot()))
 
 
 def test_a_file_says_its_format_by_its_suffix(tmp_path: Path) -> None:

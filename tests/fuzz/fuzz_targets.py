@@ -37,7 +37,7 @@ from whyrun.workflow.inputs import known_inputs
 from whyrun.workflow.model import Place, Type
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.parsing.parse import parse_workflow
-from whyrun.workflow.scope import Names, Scope
+from whyrun.workflow.scope import InputShape, Names, Scope
 
 LARGEST = 1 << 16  # bytes: what is interesting is small, and large inputs are in tests/hostile
 MOST_INSTANCES = 2000
@@ -221,5 +221,5 @@ def _is_large(data: bytes) -> bool:
 
 
 def _scope() -> Scope:
-    names = Names({"A": Type("string"), "B": Type("integer", 1)}, frozenset({"n"}), {}, {})
+    names = Names({"A": InputShape(Type("string")), "B": InputShape(Type("integer", 1))}, frozenset({"n"}), {}, {})
     return Scope(names, "in `with:`", frozenset(ROOTS), binding=True, loops=("n",), env={}, secrets=())

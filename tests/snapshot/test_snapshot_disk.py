@@ -10,7 +10,7 @@ import pytest
 
 from project_lab import Lab
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.snapshot.observing.observe import DiskObserver
+from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.snapshot import BlobCheck
 
 Make = Callable[..., Lab]

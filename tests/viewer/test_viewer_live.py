@@ -133,6 +133,22 @@ def test_the_page_hears_of_a_run_and_of_another_state(project: Any, monkeypatch:
     assert [id_ for event, id_, _ in found if event == "log"] == logged(lab, "r0001")
 
 
+def test_after_a_lost_connection_nothing_is_missing(project: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if no line came before it, and before the first run: the first message has the position."""
+    monkeypatch.setattr(live, "POLL", 0.001)
+    lab = project(WORKFLOW, FILES)
+    ((_, before_all, _),) = heard(lab, None, lambda seen: len(seen) > 0)
+    assert before_all == "r0000:0"
+    lab.succeed()
+    found = heard(lab, before_all, lambda seen: len(seen) > len(logged(lab, "r0001")))
+    assert [id_ for event, id_, _ in found if event == "log"] == logged(lab, "r0001")
+    ((_, after_all, _),) = heard(lab, None, lambda seen: len(seen) > 0)
+    lab.write({"photos/a.txt": "Ada, later\n"})
+    lab.succeed()
+    found = heard(lab, after_all, lambda seen: len(seen) > len(logged(lab, "r0002")))
+    assert [id_ for event, id_, _ in found if event == "log"] == logged(lab, "r0002")
+
+
 def test_it_plans_again_only_after_a_pause(told: Lab) -> None:
     """At most every two seconds, or ten times what a plan costs."""
     opened: list[int] = []

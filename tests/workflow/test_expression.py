@@ -21,17 +21,17 @@ from whyrun.workflow.expressions.expression import (
 )
 from whyrun.workflow.model import Expression, Formatted, Place, Type
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.scope import JobShape, Names, OutputShape, Scope
+from whyrun.workflow.scope import InputShape, JobShape, Names, OutputShape, Scope
 
 INPUTS = {
-    "Topic": Type("string"),
-    "N": Type("integer"),
-    "Rate": Type("number"),
-    "On": Type("boolean"),
-    "Config": Type("json"),
-    "Photo": Type("image"),
-    "Photos": Type("image", 1),
-    "Words": Type("string", 1),
+    "Topic": InputShape(Type("string")),
+    "N": InputShape(Type("integer")),
+    "Rate": InputShape(Type("number")),
+    "On": InputShape(Type("boolean")),
+    "Config": InputShape(Type("json")),
+    "Photo": InputShape(Type("image")),
+    "Photos": InputShape(Type("image", 1)),
+    "Words": InputShape(Type("string", 1)),
 }
 VALUES: dict[str, Any] = {
     "Topic": "cinema",

@@ -96,7 +96,9 @@ function story(ctx) {
         </p>`
   }
   ${changes(ctx)}${planned || deferred || !listed ? nothing : made(ctx, listed)}
-  ${command(ctx.command(planned || deferred ? 'whyrun explain' : 'whyrun status'))}`
+  ${command(ctx.command(planned || deferred ? state.explain : state.command))}${command(ctx.command(listed?.command), {
+    note: 'The graph in a terminal',
+  })}`
 }
 
 function heading({state}) {

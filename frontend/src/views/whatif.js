@@ -35,9 +35,9 @@ export function whatIfView(ctx) {
               </div>`
             : nothing
         }
-        ${found?.value ? list(found.value) : nothing}${
-          found?.value ? command(ctx.command(found.value.command)) : nothing
-        }
+        ${found?.value ? list(found.value) : nothing}${command(
+          ctx.command(found ? found.value?.command : ctx.state.explain),
+        )}
       </div>
     </div>`
 }

@@ -28,7 +28,7 @@ from whyrun.graph.tables import (
     SameTerm,
     Slot,
 )
-from whyrun.ids import Index, format_index, format_indices
+from whyrun.ids import Index, format_index, format_indices, format_words
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
     At,
@@ -129,6 +129,8 @@ def _texts(rows: Sequence[tuple[Index, ...]]) -> list[str]:
     if set(map(type, chain.from_iterable(rows))) == {int}:  # the hot path
         pattern = "[%d]" * len(rows[0])
         return [pattern % row for row in rows]
+    if set(map(len, rows)) == {1}:
+        return list(map("[{}]".format, format_words([row[0] for row in rows])))
     return [format_indices(row) for row in rows]
 
 
@@ -262,7 +264,7 @@ def loop_values(
             if given.elements is None:
                 why = not_an_array(given, "what it ranges over")
                 return wrong(why.code, f"loop `{loop.name}`: {why}")
-            return range(len(given.elements))
+            return given.indices
         source = tuple(given.value) if loop.kind == "values" and isinstance(given.value, list) else given.value
     if loop.kind == "count":
         if isinstance(source, bool) or not isinstance(source, int) or source < 0:

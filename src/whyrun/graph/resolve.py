@@ -6,7 +6,7 @@ columns: a reference that follows the job's own loops one to one becomes one obj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -139,11 +139,14 @@ class Resolver:
         along = self._along_loop(ref, base, whole)
         if along is not None:
             return along
-        indices_at = self._indices(ref.selectors, [None] * len(ref.selectors))
+        order = None if whole.keys is None else Order(whole.keys.order, whole.keys, f"`{base}`")
+        indices_at = self._indices(ref.selectors, [order] + [None] * (len(ref.selectors) - 1))
         cache: dict[tuple[Any, ...], Operand] = {}
 
         def at(position: int) -> Operand:
             indices = indices_at(position)
+            if order is not None and indices[0] is HOLE:
+                return self._hole(ref, ref.selectors[0], order, holes, position)
             term = cache.get(indices)
             if term is None:
                 term = cache[indices] = self._element(ref, base, whole, indices, holes, position)
@@ -160,6 +163,16 @@ class Resolver:
             return None
         place = self.loops.index(selector.loop)
         indices = [row[place] for row in self.table.rows]
+        if whole.keys is not None:
+            at = list(map(whole.keys.get, indices))
+            if set(map(type, indices)) != {str} or None in at:
+                return None
+            if len(self.loops) == 1:  # the text of an index stands in the ID of its job, too
+                texts: Iterable[str] = self.table.texts
+            else:
+                text_of = {index: f"[{format_index(index)}]" for index in dict.fromkeys(indices)}
+                texts = map(text_of.__getitem__, indices)
+            return EachTerm([InputAt(base + text, elements[i]) for text, i in zip(texts, at, strict=True)])  # type: ignore[index]  # none is None
         if set(map(type, indices)) != {int} or not 0 <= min(indices) <= max(indices) < len(elements):  # type: ignore[operator]
             return None
         return EachTerm([InputAt(f"{base}[{i}]", elements[i]) for i in indices])  # type: ignore[index]  # all are int
@@ -190,7 +203,7 @@ class Resolver:
         if head is _EVERY:
             if value.elements is None:
                 raise not_an_array(value, f"`{name}`", depth)
-            chosen: Sequence[Any] = range(len(value.elements))
+            chosen: Sequence[Any] = value.indices
         else:
             chosen = (head,)
         found: list[Source] = []

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyrun.errors import WhyrunError, did_you_mean, error
 from whyrun.graph.tables import Graph, JobTable
-from whyrun.ids import IdPattern, Segment, any_index, format_index, parse_id, shape_of, split_site
+from whyrun.ids import IdPattern, Index, Segment, any_index, format_index, parse_id, shape_of, split_site
 
 if TYPE_CHECKING:
     from whyrun.workflow.inputs import InputValue
@@ -200,8 +200,8 @@ def _row(graph: Graph, table: JobTable, indices: Sequence[int | float | str]) ->
     return "".join(f"[{text}]" for text in texts)
 
 
-def _position_of(graph: Graph, table: JobTable, loop: int, word: str) -> int | str | None:
-    """The position of the element that a word names: a value, or a file by its name or stem."""
+def _position_of(graph: Graph, table: JobTable, loop: int, word: str) -> Index | None:
+    """The index of the element that a word names: a value, or a file by its name or stem."""
     workflow, *imports = graph.workflow, *table.name.split("/")[:-1]
     for name in imports:
         workflow = workflow.imports[name].workflow
@@ -209,8 +209,8 @@ def _position_of(graph: Graph, table: JobTable, loop: int, word: str) -> int | s
     value: InputValue | None = None
     if decl.kind == "each" and not decl.source.selectors:
         value = graph.inputs.get(f"Input:{''.join(f'{name}/' for name in imports)}{decl.source.name}")
-    elements = value.elements or () if value is not None else ()
-    found = [position for position, element in enumerate(elements) if word in (element.value, *_names_of(element.path))]
+    elements = zip(value.indices, value.elements or (), strict=True) if value is not None else ()
+    found = [index for index, element in elements if word in (element.value, *_names_of(element.path))]
     return found[0] if len(found) == 1 else None
 
 
@@ -243,7 +243,7 @@ def _given_files(graph: Graph) -> dict[str, str]:
     for id_, value in graph.inputs.items():
         if value.path is not None:
             found.setdefault(value.path, id_)
-        for position, element in enumerate(value.elements or ()):
+        for of_element, element in value.members(id_):
             if element.path is not None:
-                found.setdefault(element.path, f"{id_}[{position}]")
+                found.setdefault(element.path, of_element)
     return found

@@ -237,10 +237,9 @@ def leaf_inputs(inputs: Mapping[str, InputValue]) -> Iterator[tuple[str, InputVa
         if value.elements is None:
             yield id_, value
         elif any(item.elements is not None for item in value.elements):
-            yield from leaf_inputs({f"{id_}[{i}]": item for i, item in enumerate(value.elements)})
+            yield from leaf_inputs(dict(value.members(id_)))
         else:
-            for i, item in enumerate(value.elements):
-                yield f"{id_}[{i}]", item
+            yield from value.members(id_)
 
 
 def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, InputRecord]) -> Iterable[str]:

@@ -176,7 +176,7 @@ def artifacts_view(state: CurrentState, params: Params) -> dict[str, Any]:
     if wanted["state"] is not None:
         rows = [row for row in rows if row["state"] == wanted["state"]]
     return {
-        "command": state.command("status", "--all"),
+        "command": state.command_now("status", "--all"),
         "page": page,
         "pages": -(-len(chosen) // PAGE),
         "total": len(chosen),
@@ -209,7 +209,7 @@ def artifact_view(state: CurrentState, params: Params) -> dict[str, Any]:
     id_ = params.one("id")
     history = state.history_of(id_) if id_.startswith("Artifact:") else []
     facts = known_facts(state.project, state.known, id_, history) if state.at is None else _facts_as_of(state, id_)
-    body: dict[str, Any] = {"command": state.command("show", id_), "id": id_, "facts": facts}
+    body: dict[str, Any] = {"command": state.command_now("show", id_), "id": id_, "facts": facts}
     if facts["kind"] != "artifact":
         return body
     suffix = suffix_of(state, id_)

@@ -158,6 +158,10 @@ class CurrentState:
         line = shlex.join(["whyrun", *words]) + command_arguments(self.project, with_inputs=inputs)
         return f"{line} --json" if json else line
 
+    def command_now(self, *words: str) -> str | None:
+        """The same for commands that answer for the present only: None in a report of an earlier run."""
+        return self.command(*words) if self.at is None else None
+
 
 def _position(project: Project, at: str | None) -> str | None:
     """How far the log goes: `r0002:44`."""

@@ -46,9 +46,11 @@ def state_view(state: State, params: Params) -> dict[str, Any]:
     outcomes = {name: state.outcomes.count(letter) for name, letter in OUTCOME_LETTERS.items()}
     runs = _runs(state)
     failures = [node for node, letter in enumerate(state.outcomes) if letter == "f"]
+    of_run = state.command("plan", "--at", state.at) if state.at is not None else None
     return {
         **_head(state),
-        "command": state.command("status"),
+        "command": state.command_now("status") or of_run,
+        "explain": state.command_now("explain") or of_run,
         "version": state.version,
         "digest": plan.digest if len(plan.jobs) <= DIGESTED else None,
         "log_position": plan.log_position,
@@ -143,7 +145,7 @@ def graph_view(state: CurrentState, params: Params) -> dict[str, Any]:
     facts = graph_facts(graph, state.found.plan)
     planned = {table.name for table in graph.tables if "p" in state.slice_of(state.states, table)}
     return {
-        "command": state.command("graph"),
+        "command": state.command_now("graph"),
         **facts,
         "nodes": [node | _shown_node(state, state.tables[node["job"]]) for node in facts["nodes"]],
         "edges": [edge | {"dirty": {edge["from"], edge["to"]} <= planned} for edge in facts["edges"]],
@@ -215,7 +217,7 @@ def cells_view(state: CurrentState, params: Params) -> dict[str, Any]:
     axes = [{"loop": loop, "size": len({row[i] for row in table.rows})} for i, loop in enumerate(table.decl.loops)]
     counted = len(axes) == 1 and all(text == f"[{p}]" for p, text in enumerate(table.texts))
     return {
-        "command": state.command("explain", "--job", instance_pattern(table)),
+        "command": state.command_now("explain", "--job", instance_pattern(table)),
         "job": table.name,
         "count": len(table),
         "texts": None if counted else list(table.texts),
@@ -244,7 +246,7 @@ def instances_view(state: CurrentState, params: Params) -> dict[str, Any]:
     nodes = list(_chosen(state, params))
     page = params.number("page", 0)
     return {
-        "command": state.command(*words),
+        "command": state.command_now(*words),
         "page": page,
         "pages": -(-len(nodes) // PAGE),
         "total": len(nodes),
@@ -302,8 +304,15 @@ def focus_view(state: CurrentState, params: Params) -> dict[str, Any]:
 
     graph = state.graph
     subject = find_subject(graph, params.one("id"))
+    at = ("--at", state.at) if state.at is not None else ()
     if subject.kind == "input":
-        return {"command": state.command("why", subject.id), "id": subject.id, "upstream": [], "edges": [], "more": 0}
+        return {
+            "command": state.command("why", subject.id, *at),
+            "id": subject.id,
+            "upstream": [],
+            "edges": [],
+            "more": 0,
+        }
     table, position = graph.table_at(subject.node)
     inputs: dict[str, None] = {}
     edges: list[list[str]] = []
@@ -319,7 +328,7 @@ def focus_view(state: CurrentState, params: Params) -> dict[str, Any]:
     upstream = _reached(graph.upstream, subject.node)
     downstream = sorted(graph.downstream([subject.node]) - {subject.node})
     return {
-        "command": state.command("lineage", subject.id),
+        "command": state.command("lineage", subject.id, *at),
         "id": subject.id,
         "job": table.name,
         "upstream": [graph.job_id(node) for node in upstream[:FOCUSED]],

@@ -23,6 +23,7 @@ POLL = 0.5  # seconds
 KEEP_ALIVE = 30  # polls without an event, after which a comment is sent
 MOST_LINES = 2000  # of one poll
 CHUNK = 1 << 20
+BEFORE_ALL = "r0000"
 _EVENT_ID = re.compile(r"(r[0-9]{4,9}):([0-9]{1,12})")
 
 
@@ -37,6 +38,11 @@ class Position:
     run: str = ""  # before the first run
     seq: int = 0
     offset: int = 0
+
+    @property
+    def id(self) -> str:
+        """Of the last line that was read, as a stream names it; `r0000:0` before the first run."""
+        return f"{self.run or BEFORE_ALL}:{self.seq}"
 
 
 class LogFollower:
@@ -53,6 +59,8 @@ class LogFollower:
         return self._at(runs[-1], last_seq(runs[-1].events_path))
 
     def _find(self, after: str) -> Position:
+        if after == Position().id:
+            return Position()
         wanted = _EVENT_ID.fullmatch(after)
         run = wanted and next((run for run in self.state.runs() if run.name == wanted[1]), None)
         if not wanted or run is None:
@@ -139,7 +147,8 @@ async def event_stream(source: StateSource, after: str | None, until: Callable[[
         follower = await asyncio.to_thread(LogFollower, state.project.state, None)
         yield _reset(follower)
     version = state.version
-    yield "retry: 1000\n\n" + _message("state", {"version": version})
+    # With an id: after a loss of the connection the browser asks for what follows, also if no line has come yet.
+    yield "retry: 1000\n\n" + _message("state", {"version": version}, follower.position.id)
     quiet = 0
     while not until():
         try:
@@ -167,7 +176,7 @@ async def event_stream(source: StateSource, after: str | None, until: Callable[[
 
 def _reset(follower: LogFollower) -> str:
     at = follower.position
-    return _message("reset", {"run": at.run or None, "seq": at.seq}, f"{at.run}:{at.seq}" if at.run else None)
+    return _message("reset", {"run": at.run or None, "seq": at.seq}, at.id)
 
 
 def _message(event: str, data: dict[str, Any], id_: str | None = None) -> str:

@@ -212,7 +212,7 @@ def results_view(state: CurrentState, params: Params) -> dict[str, Any]:
     known = possible_patterns(state.graph)
     table = value_table(state.project, patterns) if patterns else {"patterns": known}
     answer = {"workflow": state.project.workflow.name, **table}
-    return {"command": state.command("table", *patterns), "patterns": known, "answer": answer}
+    return {"command": state.command_now("table", *patterns), "patterns": known, "answer": answer}
 
 
 # --- datasets, parameters --------------------------------------------------------------------------------------------

@@ -154,8 +154,11 @@ class _Writer:
     def _runs(self) -> None:
         runs = self._first("runs")["runs"]
         if self.state.at is not None:
-            runs = [run for run in runs if int(run["run"][1:]) <= int(self.state.at[1:])]
-            self.first["runs"] = {**self.first["runs"], "runs": runs}
+            last = int(self.state.at[1:])
+            for name in ("runs", "pruned"):
+                listed = self.first["runs"].get(name, [])
+                self.first["runs"][name] = [run for run in listed if int(run["run"][1:]) <= last]
+            runs = self.first["runs"]["runs"]
         shown = [run["run"] for run in runs][-RUNS:]
         if len(runs) > RUNS:
             self.left_out.append(f"{len(runs) - RUNS} earlier runs: the report has the last {RUNS}")

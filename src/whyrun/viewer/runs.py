@@ -30,7 +30,8 @@ LONGEST_GAP = 0.04  # of a run's duration: an idle time is drawn as it is; a lon
 def runs_view(state: State, params: Params) -> dict[str, Any]:
     from whyrun.facts.history import runs_json
 
-    return {"command": _command(state, "runs"), **runs_json(state.project)}
+    command = state.command_now("runs") if isinstance(state, CurrentState) else None
+    return {"command": command, **runs_json(state.project)}
 
 
 def _command(state: State, *words: str) -> str | None:

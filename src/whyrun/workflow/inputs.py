@@ -11,7 +11,7 @@ from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.json_values import DEEPEST, plain_scalar
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
 from whyrun.workflow.nodes import MapNode, Problems, has_duplicates, kind_of, plain_value
-from whyrun.workflow.values import IndexProblem, InputValue, element, lookup, value_problem
+from whyrun.workflow.values import IndexProblem, InputValue, element, is_sheet, lookup, value_problem
 from whyrun.workflow.yaml_source import read_source, read_yaml, resolve_scalar
 
 __all__ = [
@@ -197,6 +197,8 @@ def parse_set(declared: Type, text: str) -> Any:
         return resolve_scalar(text.strip())
     if declared.depth and declared.is_path and not text.lstrip().startswith("["):
         return text  # one path, or a pattern that is expanded when the files are observed
+    if is_sheet(declared, text.strip()):
+        return text.strip()
     problems = Problems()
     node = read_yaml(text, "--set", problems)
     for problem in problems:
@@ -217,5 +219,6 @@ def _example(declared: Type) -> str:
         member = "photos/a.png" if declared.is_path else examples[declared.base]
         quoted = f'"{member}"' if declared.is_path or declared.base == "string" else member
         text = "[" * declared.depth + quoted + "]" * declared.depth
-        return f"for example `{text}`" + (" or a pattern: `photos/*.png`" if declared.is_path else "")
+        or_file = " or a file of objects: `samples.csv`" if declared == Type("json", 1) else ""
+        return f"for example `{text}`" + (" or a pattern: `photos/*.png`" if declared.is_path else or_file)
     return f"for example `{'photos/a.png' if declared.is_path else examples[declared.base]}`"

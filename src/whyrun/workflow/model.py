@@ -186,6 +186,7 @@ class InputDecl(msgspec.Struct, frozen=True):
     default: Any  # the literal as written, or NO_DEFAULT
     description: str
     place: Place
+    key: str | None = None  # what names the elements of an array: see `workflow.keys`
 
 
 class _NoDefault:

@@ -40,6 +40,13 @@ class AnyName(frozenset[str]):
         return super().__contains__(name)
 
 
+class InputShape(msgspec.Struct, frozen=True):
+    """What references need to know about an input."""
+
+    type: Type
+    has_keys: bool = False
+
+
 class OutputShape(msgspec.Struct, frozen=True):
     """What references need to know about an output. `type` is None if its declaration is broken."""
 
@@ -55,7 +62,7 @@ class JobShape(msgspec.Struct, frozen=True):
 class Names(msgspec.Struct, frozen=True):
     """The names that a workflow declares. None is a broken declaration: references to it are not reported."""
 
-    inputs: Mapping[str, Type | None]
+    inputs: Mapping[str, InputShape | None]
     loops: frozenset[str]
     jobs: Mapping[str, JobShape]
     imports: Mapping[str, Names | None]

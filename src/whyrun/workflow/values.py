@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from whyrun.ids import CanonicalId, Index, Segment, format_indices, parse_id_of
+from whyrun.errors import did_you_mean
+from whyrun.ids import CanonicalId, Index, Segment, format_index, format_indices, parse_id_of
 from whyrun.json_values import DEEPEST, LARGEST_INTEGER, TOO_DEEP, TOO_LARGE, is_utf8
 from whyrun.workflow.model import Type
 from whyrun.workflow.nodes import kind_of_value
@@ -17,14 +18,32 @@ MAX_VALUE_CHARACTERS = 16 << 20
 MAX_INSTANCES = 5_000_000  # of a workflow, so also values of a loop
 TOO_LONG = f"a workflow has up to {MAX_INSTANCES} job instances: let one job do more of the work"
 MAX_VALUE_ITEMS = 1_000_000
+SHEET_SUFFIXES = (".csv", ".tsv", ".yaml", ".yml", ".json")
+_SHEET = Type("json", 1)
 NO_TEXT = "a text in it is not UTF-8 (half of a surrogate pair)"
+
+
+class Keys(dict[Index, int]):
+    """The keys of an array's elements: key → position."""
+
+    def __init__(self, order: Iterable[Index]) -> None:
+        self.order = tuple(order)
+        super().__init__((key, position) for position, key in enumerate(self.order))
+
+    def position(self, index: Index) -> int | None:
+        """`2` and `2.0` are two indices, though Python has them equal."""
+        found = self.get(index)
+        if found is None or isinstance(index, str):
+            return found
+        return found if format_index(self.order[found]) == format_index(index) else None
 
 
 class InputValue(msgspec.Struct, frozen=True):
     """An observed input.
 
     For path types `path` is relative to the project folder, with `/` (or absolute, as given, if it lies outside), and
-    `value` is the same string. An array has `elements`, and `value` is the list of their values.
+    `value` is the same string. An array has `elements`, and `value` is the list of their values. An array of JSON that
+    was read from a file has its `path`, too.
     """
 
     type: Type
@@ -32,6 +51,17 @@ class InputValue(msgspec.Struct, frozen=True):
     sha256: str
     elements: tuple[InputValue, ...] | None
     path: str | None
+    keys: Keys | None = None  # what names the elements; None: numbers from 0
+
+    @property
+    def indices(self) -> Sequence[Index]:
+        """The indices of the elements, in their order."""
+        return range(len(self.elements or ())) if self.keys is None else self.keys.order
+
+    def members(self, id_: str) -> Iterator[tuple[str, InputValue]]:
+        """The elements with their IDs; `id_` is that of the array."""
+        for index, item in zip(self.indices, self.elements or (), strict=True):
+            yield f"{id_}[{format_index(index)}]", item
 
 
 class IndexProblem(Exception):
@@ -64,17 +94,45 @@ def not_an_array(value: InputValue, what: str, depth: int = 0) -> IndexProblem:
 def element(value: InputValue, indices: Sequence[Index]) -> InputValue:
     """The element at these indices, outermost first. There is no default and no fallback to another element."""
     for depth, index in enumerate(indices):
-        if value.elements is None:
+        elements = value.elements
+        if elements is None:
             raise not_an_array(value, format_indices(indices[:depth]) or "the array", depth)
+        if value.keys is not None:
+            value = elements[_position(value.keys, index, depth)]
+            continue
         if type(index) is not int or index < 0:
             message = f"{index!r} is not an index: elements are counted from 0"
-            raise IndexProblem("INDEX_FORMAT_INVALID", message, "write a whole number from 0", depth)
-        if index >= len(value.elements):
-            count = len(value.elements)
+            hint = "write a whole number from 0; with `key:` the input can name its elements"
+            raise IndexProblem("INDEX_FORMAT_INVALID", message, hint, depth)
+        if index >= len(elements):
+            count = len(elements)
             hint = f"elements are counted from 0: the last one is `[{count - 1}]`" if count else "the array is empty"
             raise IndexProblem("INDEX_OUT_OF_RANGE", f"there is no element {index}: the array has {count}", hint, depth)
-        value = value.elements[index]
+        value = elements[index]
     return value
+
+
+def _position(keys: Keys, index: Index, depth: int) -> int:
+    position = keys.position(index)
+    if position is not None:
+        return position
+    if not keys:
+        message = f"there is no element `{format_index(index)}`"
+        raise IndexProblem("INDEX_OUT_OF_RANGE", message, "the array is empty", depth)
+    if isinstance(keys.order[0], str) != isinstance(index, str):
+        message = f"{format_index(index)} is not an index: the elements have keys"
+        if str(index) in keys:
+            hint: str | None = f"keys are strings: write `[{format_index(str(index))}]`"
+        else:
+            hint = f"the keys are {_few(keys.order)}"
+        raise IndexProblem("INDEX_FORMAT_INVALID", message, hint, depth)
+    hint = did_you_mean(str(index), list(map(str, keys.order))) or f"the keys are {_few(keys.order)}"
+    raise IndexProblem("INDEX_OUT_OF_RANGE", f"there is no element `{format_index(index)}`", hint, depth)
+
+
+def _few(keys: Sequence[Index]) -> str:
+    shown = ", ".join(f"`{format_index(key)}`" for key in keys[:5])
+    return f"{shown}, … ({len(keys)} in all)" if len(keys) > 5 else shown
 
 
 def lookup(inputs: Mapping[str, InputValue], id_text: str) -> InputValue:
@@ -99,6 +157,11 @@ def lookup(inputs: Mapping[str, InputValue], id_text: str) -> InputValue:
     raise IndexProblem("INDEX_PARENT_MISSING", f"`{id_text}`: there is no input of this name with a value")
 
 
+def is_sheet(declared: Type, value: Any) -> bool:
+    """Whether the value of an array of JSON is the path of a file that holds one object a row."""
+    return declared == _SHEET and isinstance(value, str) and value.lower().endswith(SHEET_SUFFIXES)
+
+
 def value_problem(declared: Type, value: Any) -> str | None:
     """Why the value does not fit the type, or None. A pattern is a valid array of paths."""
     where, message = _misfit(declared, value, "")
@@ -110,6 +173,8 @@ def value_problem(declared: Type, value: Any) -> str | None:
 def _misfit(declared: Type, value: Any, where: str) -> tuple[str, str | None]:
     if declared.depth:
         if declared.depth == 1 and declared.is_path and isinstance(value, str) and value:
+            return where, None
+        if is_sheet(declared, value):
             return where, None
         if not isinstance(value, list):
             return where, f"`{declared}` needs a list, not {kind_of_value(value)}"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from command_lab import DRIVER, ENVIRONMENT, CommandLab
 
+KEPT_ADDRESS = Path(__file__).with_name("kept_address.py")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "then-and-now"
 # Text that would run where somebody takes it for markup.
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>alert('hacked')</script>"
@@ -49,17 +50,26 @@ HOSTILE_CODE = f"""
 class Served:
     """A project and its `whyrun view`, as users start it."""
 
-    def __init__(self, lab: CommandLab) -> None:
+    def __init__(self, lab: CommandLab, *words: str | Path) -> None:
         self.lab = lab
+        self.start(*(words or (DRIVER, "view", "--port", "0", "--no-open")))
+
+    def start(self, *words: str | Path) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(DRIVER), "view", "--port", "0", "--no-open"],
-            cwd=lab.root, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            [sys.executable, *words], cwd=self.lab.root, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True
+        )
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().strip()  # the first line is the address, token included
 
+    def kill(self) -> None:
+        self.process.kill()
+        self.ended()
+
     def stop(self) -> None:
         self.process.terminate()
+        self.ended()
+
+    def ended(self) -> None:
         self.process.wait()
         assert self.process.stdout is not None
         self.process.stdout.close()

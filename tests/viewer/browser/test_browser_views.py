@@ -8,12 +8,19 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from browser_lab import Served
+from browser_lab import KEPT_ADDRESS, Served
 from page_objects import Viewer, external
 
 from command_lab import CommandLab
 
-VIEWS = [("graph",), ("why", "Job:Montage"), ("plan", "r0002"), ("diff", "r0001", "r0002"), ("runs",), ("artifacts",)]
+# Each view, and the first words of its command.
+VIEWS: dict[tuple[str, ...], str] = {
+    ("graph",): "graph", ("why", "Job:Montage"): "why Job:Montage", ("why", "Job:Clip[*]"): "explain --job",
+    ("plan", "r0002"): "plan --at r0002", ("run", "r0003"): "show r0003", ("runs",): "runs",
+    ("artifacts",): "status --all", ("artifact", "Artifact:Script.Story"): "show Artifact:Script.Story",
+    ("diff", "r0001", "r0002"): "diff r0001 r0002", ("whatif",): "explain", ("results",): "table",
+    ("lineage", "Artifact:Montage.Picture"): "lineage Artifact:Montage.Picture",
+}  # fmt: skip
 CLEAN, INACTIVE = "Job:Script", "Job:Clip[1]"
 
 
@@ -130,10 +137,11 @@ def test_view_7_the_differences_of_two_runs_are_counted_as_the_command_counts(sh
 
 
 def test_view_10_the_command_of_a_view_can_be_run(shown: Viewer, served: Served) -> None:
-    for view in VIEWS:
+    """That it prints the same is in `test_viewer_data.py` and `test_viewer_commands.py`."""
+    for view, words in VIEWS.items():
         command = shown.go(*view).command()
         assert command is not None, view
-        assert command.startswith("whyrun "), view
+        assert command.startswith(f"whyrun {words}"), view
         assert served.lab.whyrun(*shlex.split(command)[1:]).code == 0, command
 
 
@@ -184,25 +192,34 @@ def test_the_report_opens_from_disk_without_a_network(viewer: Viewer, served: Se
     assert viewer.wrong == []
 
 
-def test_view_4_a_run_shows_itself_as_it_goes(viewer: Viewer, served: Served, tmp_path: Path) -> None:
-    """Two tabs, one connection: each line of the log comes once, and the plan follows without a reload."""
+def test_view_4_ten_tabs_and_a_server_that_is_killed(viewer: Viewer, served: Served, tmp_path: Path) -> None:
+    """Each line of the log comes once to every tab, also those that were written while there was no server; and the
+    plan follows without a reload."""
     root = tmp_path / "copy"
     shutil.copytree(served.lab.root, root, ignore=shutil.ignore_patterns("lock"))
-    live = Served(CommandLab(root))
+    lab = CommandLab(root)
+    live = Served(lab, KEPT_ADDRESS, "0", root)
+    port = live.url.split(":")[2].partition("/")[0]
     try:
         viewer.start(live.url)
-        second = Viewer(viewer.page.context.new_page()).start(viewer.page.url.split("#")[0])
+        address = viewer.page.url.split("#")[0]
+        tabs = [viewer, *(Viewer(viewer.page.context.new_page()).start(address) for _ in range(9))]
+        for tab in tabs:
+            tab.until("app => app.ui.connected")
         assert viewer.totals()["planned"] == 2
-        viewer.until("app => app.ui.connected")
-        live.lab.succeed()
-        for tab in (viewer, second):
-            tab.until(
-                "app => !app.querySelector('[data-headline] [data-total=planned]') && app.querySelector('[data-said]')"
-            )
-            events = [f"r0004:{event.seq}" for event in live.lab.events("r0004")]
+        live.kill()
+        lab.succeed()
+        live.start(KEPT_ADDRESS, port, root)
+        for tab in tabs:
+            tab.until("app => app.querySelector('[data-said]')?.innerText === 'Everything is up to date'")
+        lab.write({"photos/ben.png": "not a photo\n"})
+        assert lab.run().exit_code == 1
+        events = [f"{run}:{event.seq}" for run in ("r0004", "r0005") for event in lab.events(run)]
+        for tab in tabs:
             tab.until(f"app => app.ui.lines.length >= {len(events)}")
             assert tab.log_lines() == events
-            assert tab.said() == "Everything is up to date"
-        assert viewer.wrong == []
+            assert [line for line in tab.wrong if "ERR_" not in line] == []  # the browser tells of the lost connection
+        viewer.go("run", "r0005")
+        assert "UnidentifiedImageError" in viewer.main_text()
     finally:
         live.stop()

@@ -22,11 +22,17 @@ _BY_SUFFIX = {".svg": "svg", ".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".m
     "--format", "format_", type=click.Choice(FORMATS), help="The format; without it, that of FILE's suffix, else svg."
 )
 @click.option("--output", "-o", metavar="FILE", type=click.Path(dir_okay=False), help="Write the picture to this file.")
+@click.option(
+    "--by", type=click.Choice(["job", "instance"]), default="job", show_default=True, help="What one box stands for."
+)
 @click.option("--with-inputs", is_flag=True, help="Draw the inputs of the workflow as well.")
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @project_options
-def command(project: Project, format_: str | None, output: str | None, with_inputs: bool, as_json: bool) -> None:
-    """Draw the jobs of a workflow and what they read from each other. One box stands for all instances of a job.
+def command(
+    project: Project, format_: str | None, output: str | None, by: str, with_inputs: bool, as_json: bool
+) -> None:  # fmt: skip
+    """Draw the jobs of a workflow and what they read from each other. One box stands for all instances of a job, or
+    with `--by instance` for one of them.
 
     SVG needs no other program. Mermaid can be pasted into a README on GitHub; dot is for Graphviz. Dashed lines do not
     carry data: they are conditions (`if`) and `needs`. The JSON also counts the instances by their state in the plan.
@@ -35,17 +41,19 @@ def command(project: Project, format_: str | None, output: str | None, with_inpu
     Example:
       whyrun graph -o workflow.svg
       whyrun graph --format mermaid
-      whyrun graph --format dot --with-inputs | dot -Tpdf > workflow.pdf
+      whyrun graph --by instance --format dot --with-inputs | dot -Tpdf > workflow.pdf
       whyrun graph --json
     """
     from whyrun.artifacts.hashing import canonical_json
     from whyrun.errors import error
     from whyrun.exports import graph_pictures
-    from whyrun.facts.graph import graph_facts
+    from whyrun.facts.graph import graph_facts, instance_facts
     from whyrun.planning.plan import compute_execution_plan
 
     chosen = "json" if as_json else format_ or _BY_SUFFIX.get(Path(output or "").suffix.lower(), "svg")
-    facts = graph_facts(project.graph, compute_execution_plan(project.snapshot()))
+    facts = {"job": graph_facts, "instance": instance_facts}[by](
+        project.graph, compute_execution_plan(project.snapshot())
+    )
     name = project.workflow.name
     if chosen == "json":
         data = canonical_json({"workflow": name, **facts}) + b"\n"

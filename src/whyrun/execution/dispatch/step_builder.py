@@ -98,9 +98,9 @@ def _input_spec(graph: Graph, entry: Entry) -> InputSpec:
 
 def _workflow_input(id_: str, value: InputValue, form: str) -> InputSpec:
     if value.elements is not None and value.type.is_path:
-        members = [_workflow_input(f"{id_}[{i}]", item, input_form(item)) for i, item in enumerate(value.elements)]
+        members = [_workflow_input(each, item, input_form(item)) for each, item in value.members(id_)]
         return InputSpec(id_, value.sha256, str(value.type), members=members)
-    if value.path is not None:
+    if value.path is not None and value.elements is None:
         return InputSpec(id_, value.sha256, value.type.base, form[1:], path=value.path)
     return InputSpec(id_, value.sha256, str(value.type), value=value.value)
 
@@ -124,7 +124,8 @@ def input_sources(
 def _input_source(graph: Graph, entry: Entry, from_run: FromRun) -> InputSource:
     source = entry.source
     if isinstance(source, InputAt):
-        return InputSource(entry.id, entry.sha256, path=source.value.path)
+        path = source.value.path if source.value.elements is None else None  # an array is there by its members
+        return InputSource(entry.id, entry.sha256, path=path)
     assert isinstance(source, ArtifactAt)
     table = graph.tables[source.table]
     key = table.artifacts[source.artifact].key_at(source.position)

@@ -18,7 +18,7 @@ from whyrun.graph.tables import JobTable
 from whyrun.ids import SECTION_MARK, site_of, split_site
 from whyrun.log import events as ev
 from whyrun.log.runs import WorkflowState
-from whyrun.snapshot.observing.observe import SPECIAL
+from whyrun.snapshot.observing.disk import SPECIAL
 
 MERGE_PAUSE = 9.0  # times as long as a merge took, so that merging takes a tenth of a run at most
 LONGEST_PAUSE = 1.0  # seconds: a step whose section is pending is not complete, and a kill would make it run again

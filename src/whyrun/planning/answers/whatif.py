@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import did_you_mean, error
@@ -23,7 +24,7 @@ from whyrun.ids import CanonicalId, Index, parse_id_of
 from whyrun.planning.plan import Plan
 from whyrun.workflow.inputs import IndexProblem, InputValue, lookup, parse_set
 from whyrun.workflow.model import First, InputRef, JobDecl, Place, Type, Workflow
-from whyrun.workflow.values import value_problem
+from whyrun.workflow.values import is_sheet, value_problem
 
 CHANGED = "changed"
 
@@ -121,7 +122,7 @@ def _given(id_: str, type_: Type, text: str, declared_at: Place, source: InputSo
     if problem is not None:
         raise error("INPUT_TYPE", f"`--assume {id_}`: {problem}", hint=f"`{id_}` has the type `{type_}`")
     # `--assume` reads what others may ask for, such as an agent: it must not tell the hash of any file of the machine.
-    outside = source.outside(value) if type_.is_path else None
+    outside = source.outside(value) if type_.is_path or is_sheet(type_, value) else None
     if outside is not None:
         raise error(
             "USAGE",
@@ -136,7 +137,7 @@ def _changed(id_: str, value: InputValue) -> InputValue:
     if value.elements is not None:
         if not value.elements:
             raise error("USAGE", f"`--assume {id_}=changed`: the array is empty", hint=f"give a value: `{id_}=[…]`")
-        return _array(value.type, [_changed(f"{id_}[{i}]", item) for i, item in enumerate(value.elements)])
+        return _with_elements(value, [_changed(each, item) for each, item in value.members(id_)])
     if value.type.is_path:
         if value.path is None:
             raise error("USAGE", f"`--assume {id_}=changed`: it has no value now", hint=f"give one: `{id_}=path`")
@@ -167,16 +168,16 @@ def _put(whole: InputValue, indices: Sequence[Index], value: InputValue) -> Inpu
         return value
     index = indices[0]
     assert whole.elements is not None, "`lookup` has found the element"
-    assert isinstance(index, int)
     elements = list(whole.elements)
-    elements[index] = _put(elements[index], indices[1:], value)
-    return _array(whole.type, elements)
+    at = whole.indices.index(index)
+    elements[at] = _put(elements[at], indices[1:], value)
+    return _with_elements(whole, elements)
 
 
-def _array(type_: Type, elements: Sequence[InputValue]) -> InputValue:
+def _with_elements(whole: InputValue, elements: Sequence[InputValue]) -> InputValue:
     values = [item.value for item in elements]
-    sha256 = array_sha256(elements) if type_.is_path else value_sha256(values)
-    return InputValue(type_, values, sha256, tuple(elements), None)
+    sha256 = array_sha256(elements) if whole.type.is_path else value_sha256(values)
+    return replace(whole, value=values, sha256=sha256, elements=tuple(elements))
 
 
 def _short(value: Any) -> str:

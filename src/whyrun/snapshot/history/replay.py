@@ -24,6 +24,7 @@ from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Planning
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
 from whyrun.workflow.parsing.parse import parse_workflow
+from whyrun.workflow.values import Keys
 
 VERSION = 1
 
@@ -145,6 +146,8 @@ def _input_json(value: InputValue) -> dict[str, Any]:
     found: dict[str, Any] = {"type": [value.type.base, value.type.depth], "sha256": value.sha256}
     if value.elements is not None:
         found["elements"] = [_input_json(item) for item in value.elements]
+        if value.keys is not None:
+            found["keys"] = value.keys.order
     elif value.path is not None:
         found["path"] = value.path
     else:
@@ -160,4 +163,5 @@ def _input_value(data: Mapping[str, Any]) -> InputValue:
         value: Any = [item.value for item in elements]
     else:
         value = data.get("path", data.get("value"))
-    return InputValue(type_, value, data["sha256"], elements, data.get("path"))
+    keys = Keys(data["keys"]) if "keys" in data else None
+    return InputValue(type_, value, data["sha256"], elements, data.get("path"), keys)

@@ -1,24 +1,22 @@
-"""Observes the disk for planning: the current inputs, the files of patterns, and whether artifacts are still there."""
+"""Observes the disk for planning: the current inputs, and the files of patterns."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.artifacts.publishing.sections import SharedFiles
 from whyrun.artifacts.stat_cache.cache import StatCache
-from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.template import compute, expressions_in
-from whyrun.ids import SECTION_MARK, split_site
 from whyrun.json_values import is_utf8
-from whyrun.snapshot.snapshot import BlobCheck
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
@@ -36,7 +34,7 @@ from whyrun.workflow.model import (
     Type,
     Workflow,
 )
-from whyrun.workflow.values import value_problem
+from whyrun.workflow.values import is_sheet, value_problem
 
 # --- files of patterns -------------------------------------------------------------------------------------------
 #
@@ -123,15 +121,25 @@ class InputObserver:
             if name not in given:
                 continue  # reported when the values were collected
             value = given[name]
-            if isinstance(value, InputValue):  # passed by an import, observed already
-                found[f"Input:{prefix}{name}"] = value
-                continue
-            observed = self._value(f"Input:{prefix}{name}", decl.type, value, decl.place)
+            id_ = f"Input:{prefix}{name}"
+            # What an import passes is observed already.
+            known = isinstance(value, InputValue)
+            observed = value if known else self._value(id_, decl.type, value, decl.place)
             if observed is not None:
-                found[f"Input:{prefix}{name}"] = observed
+                found[id_] = self._with_keys(id_, decl, observed)
         for name, imported in workflow.imports.items():
             handed = self._handed(imported, workflow.name, prefix, found)
             self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
+
+    def _with_keys(self, id_: str, decl: InputDecl, value: InputValue) -> InputValue:
+        """Keys belong to the declaration: an import may pass an array that has others."""
+        if decl.key is None:
+            return value if value.keys is None else replace(value, keys=None)
+        from whyrun.workflow.keys import with_keys  # imported late: most workflows have no keys
+
+        value, problems = with_keys(id_, decl, value)
+        self.diagnostics.extend(problems)
+        return value
 
     def _handed(
         self, imported: ImportDecl, importing: str, prefix: str, found: Mapping[str, InputValue]
@@ -249,12 +257,22 @@ class InputObserver:
     def _value(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if value is None:
             return InputValue(type_, None, value_sha256(None), None, None)
+        if is_sheet(type_, value):
+            return self._sheet(id_, type_, value, place)
         if not type_.is_path:
             return _plain_value(type_, value)
         if type_.depth:
             return self._array(id_, type_, value, place)
         hint = f"a pattern needs an array: `{type_}[]`" if _GLOB.intersection(value) else _LOOKED_IN
         return self._files(id_, type_, [value], place, hint)[0]
+
+    def _sheet(self, id_: str, type_: Type, path: str, place: Place) -> InputValue | None:
+        from whyrun.snapshot.observing.sheets import read_sheet  # imported late: most workflows have none
+
+        shown = self._relative(path)
+        rows, problems = read_sheet(id_, Path(self._absolute(path)), shown, place)
+        self.diagnostics.extend(problems)
+        return None if problems else replace(_plain_value(type_, rows), path=shown)
 
     def _array(self, id_: str, type_: Type, value: Any, place: Place) -> InputValue | None:
         if isinstance(value, str):
@@ -384,64 +402,3 @@ def _plain_value(type_: Type, value: Any) -> InputValue:
     if type_.depth:
         elements = tuple(_plain_value(type_.element, item) for item in value)
     return InputValue(type_, value, value_sha256(value), elements, None)
-
-
-# The content of something at a published path that cannot be an artifact: a pipe, or a folder that contains one.
-SPECIAL = "special"
-
-
-class DiskObserver:
-    """Implements `Observer` on the real project folder and store."""
-
-    def __init__(self, project: Path, store: Store, cache: StatCache, shared: SharedFiles) -> None:
-        self.root = str(project)
-        self.store = store
-        self.cache = cache
-        self.shared = shared
-
-    def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
-        hashes = self.cache.sha256_in(self.root, paths, SPECIAL)
-        if hashes == sha256s:
-            return {}
-        return {
-            path: "deleted" if sha is None else "changed"
-            for path, sha, expected in zip(paths, hashes, sha256s, strict=True)
-            if sha != expected
-        }
-
-    def changed_sections(self, sites: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
-        files: dict[str, Mapping[str, str]] = {}
-        found: dict[str, str] = {}
-        for site, expected in zip(sites, sha256s, strict=True):
-            path, key = split_site(site)
-            if path not in files:
-                files[path] = self.shared.sections(path) or {}
-            sha = files[path].get(key or "")
-            if sha is None:
-                found[site] = "unreadable" if self.shared.is_unreadable(path) else "deleted"
-            elif sha != expected:
-                found[site] = "changed"
-        return found
-
-    def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
-        lost = []
-        for check in checks:
-            if check.type == "directory":
-                there = self.store.has_tree(check.sha256)
-            else:
-                there = self.store.has(check.sha256, check.size if check.size >= 0 else None)
-            if not there and check.path is not None:
-                there = self.published(check.path) == check.sha256
-            if not there:
-                lost.append(check.key)
-        return lost
-
-    def stands(self, site: str) -> bool:
-        """Does anything exist there?"""
-        return os.path.lexists(f"{self.root}/{site}") if SECTION_MARK not in site else self.published(site) is not None
-
-    def published(self, site: str) -> str | None:
-        """The hash of the content at a published site."""
-        if SECTION_MARK in site:
-            return self.shared.sha256_of(site)
-        return self.cache.sha256_of(f"{self.root}/{site}", SPECIAL)

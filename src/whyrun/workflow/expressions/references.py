@@ -24,7 +24,7 @@ from whyrun.workflow.model import (
     Type,
 )
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.scope import UNKNOWN_JOB, AnyName, JobShape, OutputShape, Scope, Text
+from whyrun.workflow.scope import UNKNOWN_JOB, AnyName, InputShape, JobShape, OutputShape, Scope, Text
 
 # --- selectors ---------------------------------------------------------------------------------------------------
 #
@@ -206,7 +206,8 @@ class ReferenceReader(SelectorReader):
                 f"the input `{name.attr}` has no parts with names",
                 "declare an input of its own for this part",
             )
-        declared = known[name.attr]
+        shape = known[name.attr]
+        declared = shape.type if shape is not None else None
         for index, (selector, place) in enumerate(selectors):
             if declared is not None and index >= declared.depth:
                 raise self.refuse(
@@ -215,16 +216,25 @@ class ReferenceReader(SelectorReader):
                     f"the input `{name.attr}` has type `{declared}`: there is no array to select from here",
                     "remove the index, or declare an array type" if index == 0 else "remove this index",
                 )
-            if isinstance(selector, At) and (not isinstance(selector.index, int) or selector.index < 0):
-                raise self.refuse(
-                    place,
-                    "INDEX_FORMAT_INVALID",
-                    f"`{selector.index}` is not an index of an input array",
-                    "elements are counted from 0",
-                )
+            if isinstance(selector, At) and shape is not None:
+                self._check_fixed(name.attr, shape, selector, place)
         ref = InputRef(name.attr, tuple(s for s, _ in selectors), self.text.place(node))
         fan_in = any(isinstance(s, All) for s in ref.selectors)
         return Resolved(ref, declared and Type(declared.base, declared.depth - len(ref.selectors)), fan_in)
+
+    def _check_fixed(self, name: str, shape: InputShape, selector: At, place: Place) -> None:
+        if shape.has_keys:
+            if isinstance(selector.index, str):
+                return
+            message = f"the elements of `{name}` have keys, so `{selector.index}` is not an index"
+            hint = f'write its key in quotes, such as `["{selector.index}"]`'
+        elif isinstance(selector.index, int) and selector.index >= 0:
+            return
+        else:
+            message, hint = f"`{selector.index}` is not an index of an input array", "elements are counted from 0"
+            if isinstance(selector.index, str) and (shape.type.is_path or shape.type.base == "json"):
+                hint += "; with `key:` the input can name them"
+        raise self.refuse(place, "INDEX_FORMAT_INVALID", message, hint)
 
     # --- outputs --------------------------------------------------------------------------------------------------
 

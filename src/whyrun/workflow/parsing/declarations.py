@@ -23,7 +23,7 @@ from whyrun.workflow.model import (
     Type,
 )
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
-from whyrun.workflow.scope import Names, Scope
+from whyrun.workflow.scope import InputShape, Names, Scope
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, value_problem
 
 # --- `composition:` ----------------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ _EXAMPLE = "write `composition: {mode: merge_then_sequential}`"
 
 class CompositionReader(Fields):
     def composition(
-        self, node: Node, inputs: Mapping[str, InputDecl], types: Mapping[str, Type | None]
+        self, node: Node, inputs: Mapping[str, InputDecl], shapes: Mapping[str, InputShape | None]
     ) -> Composition | None:
         """None if there is a problem with it."""
         entries = self.as_map(node, "`composition`", _EXAMPLE)
@@ -60,7 +60,7 @@ class CompositionReader(Fields):
             if mode is not None and mode not in MODES:
                 message = f"there is no composition mode `{mode}`"
                 self.problems.add(fields["mode"].place, "COMPOSITION_MODE_UNKNOWN", message, did_you_mean(mode, MODES))
-        roles = self._roles(fields.get("roles"), types)
+        roles = self._roles(fields.get("roles"), shapes)
         if mode is None or self.problems.failures > failures:
             return None
         datasets = tuple(
@@ -70,7 +70,7 @@ class CompositionReader(Fields):
         )
         return Composition(mode, datasets, place=fields["mode"].place)
 
-    def _roles(self, node: Node | None, types: Mapping[str, Type | None]) -> dict[str, str]:
+    def _roles(self, node: Node | None, shapes: Mapping[str, InputShape | None]) -> dict[str, str]:
         hint = "write `roles: {Main: primary_dataset}`"
         entries = self.as_map(node, "`roles` of `composition`", hint) if node is not None else None
         roles: dict[str, str] = {}
@@ -78,9 +78,10 @@ class CompositionReader(Fields):
             role = self.string(value, f"the role of `{key.value}`", _known(ROLES))
             if role is not None and role not in ROLES:
                 self.wrong(value, f"there is no role `{role}`", did_you_mean(role, ROLES) or _known(ROLES))
-            declared = types.get(key.value)
-            if key.value not in types:
-                datasets = [name for name, type_ in types.items() if type_ is not None and type_.base == "dataset"]
+            shape = shapes.get(key.value)
+            declared = shape.type if shape is not None else None
+            if key.value not in shapes:
+                datasets = [name for name, each in shapes.items() if each is not None and each.type.base == "dataset"]
                 message = f"there is no dataset `{key.value}`"
                 self.problems.add(key.place, "DATASET_UNKNOWN", message, did_you_mean(key.value, datasets) or hint)
             elif declared is not None and declared.base != "dataset":
@@ -124,6 +125,11 @@ INPUT_KEYS = (
         schema={"type": "boolean"},
     ),
     Key(name="default", meaning="The value if none is given; for an array of paths also a pattern.", schema={}),
+    Key(
+        name="key",
+        meaning="What names the elements of an array: `stem` or `name` of the files, a pattern with one `{}`, a field.",
+        schema={"type": "string", "minLength": 1},
+    ),
     Key(name="description", meaning="A sentence for people.", schema={"type": "string"}),
 )
 LOOP_KEYS = (
@@ -156,8 +162,8 @@ LOOP_KEY_NAMES = names_of(LOOP_KEYS)
 class Declarations(Fields):
     # --- inputs ---------------------------------------------------------------------------------------------------
 
-    def input(self, key: Scalar, node: Node) -> tuple[InputDecl | None, Type | None]:
-        """The declaration, and the type even if another key of it is wrong."""
+    def input(self, key: Scalar, node: Node) -> tuple[InputDecl | None, InputShape | None]:
+        """The declaration, and its shape even if another key of it is wrong."""
         what = f"input `{key.value}`"
         hint = None if isinstance(node, MapNode) else f"write `{key.value}: {_input_example(node)}`"
         entries = self.as_map(node, what, hint)
@@ -173,6 +179,7 @@ class Declarations(Fields):
             default = self._default(fields["default"], declared, what)
         required = self.boolean(fields["required"], f"`required` of {what}") if "required" in fields else None
         description = self.string(fields["description"], "a description") if "description" in fields else ""
+        named_by = self._key(fields["key"], declared, what) if "key" in fields else None
         if declared is None:
             return None, None
         decl = InputDecl(
@@ -182,8 +189,19 @@ class Declarations(Fields):
             default=default,
             description=description or "",
             place=key.place,
+            key=named_by,
         )
-        return decl, declared
+        return decl, None if "key" in fields and named_by is None else InputShape(declared, named_by is not None)
+
+    def _key(self, node: Node, declared: Type | None, what: str) -> str | None:
+        from whyrun.workflow.keys import key_problem  # imported late: most workflows have no keys
+
+        key = self.string(node, f"`key` of {what}", "write `stem`, `name`, a pattern with one `{}`, or a field")
+        problem = key_problem(declared, key) if key is not None and declared is not None else None
+        if problem is None:
+            return key
+        self.wrong(node, f"`key` of {what}: {problem[0]}", problem[1])
+        return None
 
     def _default(self, node: Node, declared: Type, what: str) -> Any:
         value = plain_value(node)
@@ -251,7 +269,8 @@ class Declarations(Fields):
         if not isinstance(ref, InputRef) or not all(isinstance(s, At) for s in ref.selectors):
             self.wrong(node, f"the source of {what} is not an input", "write `inputs.NAME`")
             return None
-        declared = names.inputs[ref.name]
+        shape = names.inputs[ref.name]
+        declared = shape.type if shape is not None else None
         return ref, declared and Type(declared.base, declared.depth - len(ref.selectors))
 
     def _each(self, node: Node, what: str, names: Names) -> Any:

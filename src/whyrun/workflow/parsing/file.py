@@ -18,14 +18,14 @@ from whyrun.workflow.fields import (
     names_of,
     object_schema,
 )
-from whyrun.workflow.model import Composition, ImportDecl, InputDecl, LoopDecl, Place, Type, Workflow
+from whyrun.workflow.model import Composition, ImportDecl, InputDecl, LoopDecl, Place, Workflow
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
 from whyrun.workflow.parsing.declarations import COMPOSITION_KEYS, CompositionReader, Declarations, check_loop_name
 from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, check_import_inputs, import_place
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.job_keys import JOB_KEY_NAMES
 from whyrun.workflow.parsing.jobs import DEFAULT_KEY_NAMES, Defaults, Jobs, defaults_schema
-from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, Names
+from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, InputShape, Names
 from whyrun.workflow.yaml_source import read_yaml
 
 WORKFLOW_KEYS = (
@@ -216,13 +216,13 @@ class _FileReader:
         root = _Root(node, self.jobs.known_keys(node, _KEY_NAMES, "a workflow", _ELSEWHERE, "workflow"), self.jobs)
         self._reserve(node)
         name = self._name(root)
-        inputs, types = self._inputs(root.section("inputs", "write `Topic: {type: string}`"))
+        inputs, shapes_of_inputs = self._inputs(root.section("inputs", "write `Topic: {type: string}`"))
         import_section = root.section("imports", "write `Intro: {workflow: ./intro.yaml}`")
         imported = self._imports(import_section)
         inside: dict[str, Names | None] = dict.fromkeys(import_section.names)
         inside.update((name, self.files.names[i.workflow.source]) for name, i in imported.items() if i.workflow)
         loops = root.section("loops", "write `segment: {count: 3}`")
-        names = Names(types, AnyName(loops.names) if loops.open else frozenset(loops.names), {}, inside)
+        names = Names(shapes_of_inputs, AnyName(loops.names) if loops.open else frozenset(loops.names), {}, inside)
         self._loops(loops, names)
         if "jobs" not in root.fields and not root.may_have("jobs"):
             self.problems.add(self.top, "MISSING_KEY", "the workflow has no `jobs`", "add them below `jobs:`")
@@ -232,7 +232,7 @@ class _FileReader:
         shapes = {job: drafts[job].shape if job in drafts else UNKNOWN_JOB for job in section.names}
         # An unknown name may be a job or an import, so it is reported only if all of both are known.
         complete = not section.open and not import_section.open
-        names = Names(types, names.loops, shapes if complete else AnyKey(shapes, UNKNOWN_JOB), inside)
+        names = Names(shapes_of_inputs, names.loops, shapes if complete else AnyKey(shapes, UNKNOWN_JOB), inside)
         self.files.names[self.key] = names
         jobs = {job: self.jobs.job(draft, names) for job, draft in drafts.items()}
         imports = self._import_decls(imported, names)
@@ -250,15 +250,15 @@ class _FileReader:
             source=self.key,
             sources={},
             broken=frozenset(self.broken),
-            composition=self._composition(root.fields.get("composition"), inputs, types),
+            composition=self._composition(root.fields.get("composition"), inputs, shapes_of_inputs),
         )
 
     def _composition(
-        self, node: Node | None, inputs: Mapping[str, InputDecl], types: Mapping[str, Type | None]
+        self, node: Node | None, inputs: Mapping[str, InputDecl], shapes: Mapping[str, InputShape | None]
     ) -> Composition | None:
         if node is None:
             return None
-        return CompositionReader(self.problems).composition(node, inputs, types)
+        return CompositionReader(self.problems).composition(node, inputs, shapes)
 
     def _name(self, root: _Root) -> str:
         fields = root.fields
@@ -306,23 +306,23 @@ class _FileReader:
                 else:
                     self.taken[key.value] = (kind, key.place)
 
-    def _inputs(self, section: _Section) -> tuple[dict[str, InputDecl], dict[str, Type | None]]:
+    def _inputs(self, section: _Section) -> tuple[dict[str, InputDecl], dict[str, InputShape | None]]:
         decls: dict[str, InputDecl] = {}
-        types: dict[str, Type | None] = dict.fromkeys(section.names)
+        shapes: dict[str, InputShape | None] = dict.fromkeys(section.names)
         for key, node in section.entries:
             failures = self.problems.failures
-            decl, type_ = self.declarations.input(key, node)
+            decl, shape = self.declarations.input(key, node)
             if self.problems.failures > failures or has_duplicates(node):
                 self.broken.add(f"inputs.{key.value}")
             if key.value not in section.duplicates:
-                types[key.value] = type_
+                shapes[key.value] = shape
                 if decl is not None:
                     decls[key.value] = decl
         self.broken |= {f"inputs.{name}" for name in section.duplicates}
         if section.open:
             self.broken.add("inputs")
-            types = AnyKey(types, None)
-        return decls, types
+            shapes = AnyKey(shapes, None)
+        return decls, shapes
 
     def _drafts(self, section: _Section, names: Names, defaults: Defaults) -> dict[str, JobDraft]:
         drafts: dict[str, JobDraft] = {}

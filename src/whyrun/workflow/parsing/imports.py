@@ -127,9 +127,10 @@ def _misfit(declared: Type, node: Node, template: Template, names: Names) -> str
     if isinstance(template, Expression):
         if not isinstance(template.whole, InputRef):
             return f"an array is expected (`{declared}`)" if declared.is_path and declared.depth else None
-        given = names.inputs.get(template.whole.name)
-        if given is None:
+        shape = names.inputs.get(template.whole.name)
+        if shape is None:
             return None
+        given = shape.type
         picked = sum(not isinstance(selector, All) for selector in template.whole.selectors)
         kind = Type(given.base, given.depth - picked)
         return None if _fits(kind, declared) else f"`{declared}` is expected, and `{template.text}` is `{kind}`"
