@@ -15,7 +15,7 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "keep_inputs"]
+_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "inputs", "keep_inputs"]
 _LIMITS = "[resources]\n         gpu = 1"
 
 Problem = tuple[str, str, str]  # key, message, hint
@@ -27,7 +27,8 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     `resources`: limits for the `resources:` of jobs. `on_finish`: a command (for the shell, or a list of words) that
     gets the status of a run when the run ends. `prepare`: a bash command that prepares a worker before its first step.
     `import_late`: packages that a worker does not import before it forks the process of a step.
-    `store`: the URL or folder of a shared store. `keep_inputs`: whether small input files are kept with the runs.
+    `store`: the URL or folder of a shared store. `inputs`: what a step gets in place of large inputs, a `link` to the
+    original or a read-only `view` of it. `keep_inputs`: whether small input files are kept with the runs.
     """
 
     resources: Mapping[str, float] | None = None
@@ -35,6 +36,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     prepare: str | None = None
     store: str | None = None
     import_late: tuple[str, ...] = ()
+    inputs: str = "link"
     keep_inputs: bool = True
 
 
@@ -74,6 +76,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("prepare"),
         data.get("store"),
         tuple(data.get("import_late", ())),
+        data.get("inputs", "link"),
         data.get("keep_inputs", True),
     )
 
@@ -124,6 +127,11 @@ def _of_store(value: Any) -> Iterator[Problem]:
         yield "store", what, hint
 
 
+def _of_inputs(value: Any) -> Iterator[Problem]:
+    if value not in ("link", "view"):
+        yield "inputs", '`inputs` is "link" or "view": what steps get in place of large inputs', 'inputs = "view"'
+
+
 def _of_switch(value: Any) -> Iterator[Problem]:
     if not isinstance(value, bool):
         yield "keep_inputs", "`keep_inputs` is true or false", "keep_inputs = true"
@@ -150,5 +158,6 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "prepare": _of_script,
     "import_late": _of_packages,
     "store": _of_store,
+    "inputs": _of_inputs,
     "keep_inputs": _of_switch,
 }

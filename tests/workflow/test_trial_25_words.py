@@ -10,10 +10,11 @@ from whyrun.errors import Diagnostic
 from whyrun.workflow.fields import names_of
 from whyrun.workflow.foreign_words import _ROWS, foreign_words
 from whyrun.workflow.model import BASE_TYPES
-from whyrun.workflow.parsing.declarations import INPUT_KEYS, LOOP_KEYS
+from whyrun.workflow.parsing.declarations import INPUT_KEYS
 from whyrun.workflow.parsing.file import WORKFLOW_KEYS
 from whyrun.workflow.parsing.imports import IMPORT_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS, RETRIES_KEYS
+from whyrun.workflow.parsing.loops import LOOP_KEYS
 from whyrun.workflow.parsing.outputs import OUTPUT_KEYS
 from whyrun.workflow.parsing.parse import read_workflow
 

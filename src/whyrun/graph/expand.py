@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.layers import check_cycles
 from whyrun.graph.resolve import Scope
-from whyrun.graph.slots import fill
+from whyrun.graph.slots import fill, values_of
 from whyrun.graph.tables import (
     AlignedArtifact,
     ArtifactAt,
@@ -28,6 +28,7 @@ from whyrun.graph.tables import (
     SameTerm,
     Slot,
 )
+from whyrun.graph.template import inputs_of_loop
 from whyrun.ids import Index, format_index, format_indices, format_words
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
@@ -40,7 +41,7 @@ from whyrun.workflow.model import (
     OutputDecl,
     Workflow,
 )
-from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, not_an_array
+from whyrun.workflow.values import MAX_INSTANCES, RANGE, TOO_LONG, not_an_array
 
 Check = Callable[[Graph], Iterable[Diagnostic]]
 
@@ -266,6 +267,11 @@ def loop_values(
                 return wrong(why.code, f"loop `{loop.name}`: {why}")
             return given.indices
         source = tuple(given.value) if loop.kind == "values" and isinstance(given.value, list) else given.value
+    elif inputs_of_loop(loop):
+        computed = _computed(loop, prefix, inputs, diagnostics)
+        if computed is None:
+            return ()
+        source = computed
     if loop.kind == "count":
         if isinstance(source, bool) or not isinstance(source, int) or source < 0:
             return wrong("WRONG_TYPE", f"`count` of loop `{loop.name}` is {source!r}, not a whole number from 0")
@@ -274,6 +280,8 @@ def loop_values(
         return range(source)
     if loop.kind == "range":
         first, last = source
+        if last - first >= MAX_INSTANCES:
+            return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long: it has {last - first + 1} values", TOO_LONG)
         return range(first, last + 1)
     if not isinstance(source, tuple | list):
         return wrong("WRONG_TYPE", f"loop `{loop.name}` needs a list of values")
@@ -290,6 +298,32 @@ def loop_values(
             return wrong("NAME_TAKEN", f"loop `{loop.name}` has {twice}", "values are names: keep one")
         seen[value] = text
     return tuple(source)
+
+
+def _computed(
+    loop: LoopDecl, prefix: str, inputs: Mapping[str, InputValue], diagnostics: list[Diagnostic]
+) -> Any | None:
+    """The value of an expression in `count:`, or both ends of `range:`; None after a problem, which is reported."""
+    if any(f"Input:{prefix}{name}" not in inputs for name in inputs_of_loop(loop)):
+        return None  # reported: an input has no value
+    scope = Scope(prefix, {}, {}, {}, {}, inputs, diagnostics)
+    table = JobTable(0, loop.name, JobDecl(name=loop.name, place=loop.place), [()], [""], 0)
+    before = len(diagnostics)
+    parts = loop.source if isinstance(loop.source, tuple) else (loop.source,)
+    values = [values_of(scope, table, part, loop.place)[0] for part in parts]
+    if len(diagnostics) > before:
+        return None
+    if loop.kind == "count":
+        return values[0]
+    if len(values) == 1:
+        found = RANGE.fullmatch(values[0])
+        values = [int(found[1]), int(found[2])] if found else values
+    if all(type(value) is int for value in values) and values[0] <= values[-1] + 1:
+        return tuple(values)  # `0--1` is empty, as `count: 0` is
+    shown = f"`{values[0]}`" if len(values) == 1 else f"from {values[0]!r} to {values[1]!r}"
+    message = f"`range` of loop `{loop.name}` is {shown}, not two whole numbers in order"
+    diagnostics.append(loop.place.diagnostic("WRONG_TYPE", message, "both ends count: `0-4` is 0, 1, 2, 3 and 4"))
+    return None
 
 
 def rows_of(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:

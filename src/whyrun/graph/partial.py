@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from whyrun.errors import Diagnostic
 from whyrun.graph.expand import loop_values, rows_of
 from whyrun.graph.resolve import Scope
-from whyrun.graph.template import expressions_in
+from whyrun.graph.template import expressions_in, inputs_of_loop
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import First, InputRef, JobDecl, Loop, LoopDecl, OutputDecl, Ref, Template, Workflow
@@ -78,7 +78,7 @@ def _scope(flow: Workflow, prefix: str, inputs: Mapping[str, InputValue], proble
 
 
 def _is_given(loop: LoopDecl, prefix: str, inputs: Collection[str]) -> bool:
-    return not isinstance(loop.source, InputRef) or f"Input:{prefix}{loop.source.name}" in inputs
+    return all(f"Input:{prefix}{name}" in inputs for name in inputs_of_loop(loop))
 
 
 def _with_instances(flow: Workflow, scope: Scope, problems: list[Diagnostic]) -> Iterator[tuple[str, JobDecl]]:

@@ -75,10 +75,10 @@ class _Names(Mapping[str, Any]):
 class _Filler:
     """Finds the slots, condition, outputs and needs of one table."""
 
-    def __init__(self, scope: Scope, workflow: Workflow, table: JobTable) -> None:
+    def __init__(self, scope: Scope, workflow: str, table: JobTable) -> None:
         self.scope, self.table, self.decl = scope, table, table.decl
         self.resolver = Resolver(scope, table)
-        self.workflow_names = {"name": workflow.name}
+        self.workflow_names = {"name": workflow}
         self.env: list[Mapping[str, Any]] = [{}] * len(table)  # by row, those that are known before the run
         self.wrong_env: set[str] = set()
         self.slots: list[Slot] = []
@@ -288,7 +288,14 @@ class _Filler:
 
 def fill(scope: Scope, workflow: Workflow, table: JobTable) -> JobTable:
     """The table with its slots, condition, outputs and needs."""
-    return _Filler(scope, workflow, table).filled()
+    return _Filler(scope, workflow.name, table).filled()
+
+
+def values_of(scope: Scope, table: JobTable, template: Template, place: Place) -> list[Any]:
+    """The value of a template over inputs, by row; `ABSENT` where it has none, which is reported."""
+    filler = _Filler(scope, "", table)
+    operands = filler.operands(template)
+    return [filler.value(template, operands, position, place) for position in range(len(table))]
 
 
 def _constant_tail(template: Template) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from whyrun.workflow.expressions.expression import (
@@ -15,7 +15,9 @@ from whyrun.workflow.model import (
     Expression,
     First,
     Formatted,
+    InputRef,
     Loop,
+    LoopDecl,
     OutputRef,
     Template,
 )
@@ -35,6 +37,19 @@ def expressions_in(template: Template) -> Iterator[Expression]:
     elif isinstance(template, dict):
         for item in template.values():
             yield from expressions_in(item)
+
+
+def inputs_in(templates: Iterable[Template]) -> set[str]:
+    """The names of the inputs that templates refer to."""
+    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
+    candidates = [c for ref in refs for c in (ref.candidates if isinstance(ref, First) else (ref,))]
+    return {ref.name for ref in candidates if isinstance(ref, InputRef)}
+
+
+def inputs_of_loop(loop: LoopDecl) -> set[str]:
+    if isinstance(loop.source, InputRef):
+        return {loop.source.name}
+    return inputs_in([list(loop.source) if isinstance(loop.source, tuple) else loop.source])
 
 
 def contains_binding(template: Template) -> bool:

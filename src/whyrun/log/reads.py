@@ -18,9 +18,9 @@ ReadKind = Literal["file", "folder", "absent", "unknown"]
 SHA256 = r"^[0-9a-f]{64}$"
 MOST_OUTSIDE = 16  # paths outside the project, recorded of one step
 
-# Names that a listed folder does not count: state, byte code and the like.
-UNCOUNTED_NAMES = frozenset({".git", ".whyrun", "__pycache__"})
-_BYTE_CODE = (".pyc", ".pyo")
+# Folders, at any depth of a path, in which nothing counts as read: state and byte code.
+UNCOUNTED_FOLDERS = frozenset({".git", ".whyrun", "__pycache__"})
+BYTE_CODE = (".pyc", ".pyo")
 
 
 class Read(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -71,5 +71,13 @@ def folder_sha256(names: Iterable[str], own: Collection[str] = ()) -> str:
 
 
 def counted_names(names: Iterable[str], own: Collection[str] = ()) -> list[str]:
-    counted = (name for name in names if name not in UNCOUNTED_NAMES and not name.endswith(_BYTE_CODE))
-    return sorted(name for name in counted if name not in own)
+    """Hidden names do not count, as in a pattern: editors, file managers and Git make them, and no bundle has them."""
+    counted = (name for name in names if name not in UNCOUNTED_FOLDERS and not name.startswith("."))
+    return sorted(name for name in counted if not name.endswith(BYTE_CODE) and name not in own)
+
+
+def own_names(published: Iterable[str], folder: str) -> frozenset[str]:
+    """The names in `folder` (`.` for the project) that exist because a job publishes there. `published`: the paths of
+    the files that all instances of the job publish."""
+    start = "" if folder == "." else f"{folder}/"
+    return frozenset(path[len(start) :].partition("/")[0] for path in published if path.startswith(start))

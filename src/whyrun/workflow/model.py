@@ -198,7 +198,8 @@ NO_DEFAULT = _NoDefault()
 
 
 class LoopDecl(msgspec.Struct, frozen=True):
-    """`each`: InputRef · `count`: int or InputRef · `values`: tuple or InputRef · `range`: (first, last) inclusive."""
+    """`each`: InputRef · `count`: int, InputRef or Expression · `values`: tuple or InputRef · `range`: (first, last)
+    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`."""
 
     name: str
     kind: Literal["each", "count", "values", "range"]
@@ -249,6 +250,12 @@ class SandboxDecl(msgspec.Struct, frozen=True):
     disk: int | None = None  # bytes
 
 
+class EnvironmentDecl(msgspec.Struct, frozen=True):
+    """The packages that the steps of a job run with."""
+
+    python: str  # the file that locks them, relative to the project
+
+
 class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     """A job. Each key of a job has its field, and one row in `parsing.job_keys`; an absent key leaves the default."""
 
@@ -269,6 +276,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     retries: Retries = msgspec.field(default_factory=Retries)
     resources: Mapping[str, float] = msgspec.field(default_factory=dict)
     sandbox: SandboxDecl = SandboxDecl()
+    environment: EnvironmentDecl | None = None
     isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""

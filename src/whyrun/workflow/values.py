@@ -11,12 +11,14 @@ import msgspec
 from whyrun.errors import did_you_mean
 from whyrun.ids import CanonicalId, Index, Segment, format_index, format_indices, parse_id_of
 from whyrun.json_values import DEEPEST, LARGEST_INTEGER, TOO_DEEP, TOO_LARGE, is_utf8
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.model import Type
 from whyrun.workflow.nodes import kind_of_value
 
 MAX_VALUE_CHARACTERS = 16 << 20
 MAX_INSTANCES = 5_000_000  # of a workflow, so also values of a loop
 TOO_LONG = f"a workflow has up to {MAX_INSTANCES} job instances: let one job do more of the work"
+RANGE = lazy_regex(r"\s*(-?\d{1,18})\s*-\s*(-?\d{1,18})\s*")
 MAX_VALUE_ITEMS = 1_000_000
 SHEET_SUFFIXES = (".csv", ".tsv", ".yaml", ".yml", ".json")
 _SHEET = Type("json", 1)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from browser_lab import KEPT_ADDRESS, Served
-from page_objects import Viewer, external
 
 from command_lab import CommandLab
+from page_objects import Viewer, external
 
 # Each view, and the first words of its command.
 VIEWS: dict[tuple[str, ...], str] = {

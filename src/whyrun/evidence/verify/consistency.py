@@ -212,6 +212,7 @@ class RecordedCommand(msgspec.Struct, tag_field="cmd", tag="exec_step", forbid_u
     recalled_elsewhere: dict[str, Any] = {}
     compare: dict[str, _Version] = {}
     shared: bool = False
+    trace: bool = False
 
 
 class _InCfg(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
 from whyrun.execution.dispatch.step_builder import FromRun, input_sources, recorded_bindings, step_cfg, step_needs
 from whyrun.execution.protocol.messages import EarlierVersion, ExecStep
+from whyrun.execution.recording.observed import NOTHING_OBSERVED, ObservedFields
 from whyrun.graph.tables import JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption
@@ -48,6 +49,7 @@ class ActiveStep:
     code: Versions | None = None  # file versions of its action at submission, where the worker reads them in place
     began: float | None = None  # monotonic
     killed_for: ev.FailureStatus | None = None  # why we sent it a signal
+    observed: ObservedFields = NOTHING_OBSERVED  # once it has ended
 
     @property
     def id(self) -> str:

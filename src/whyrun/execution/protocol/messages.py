@@ -6,12 +6,13 @@ Backends carry both and decide nothing: deadlines, retries and the meaning of a 
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from whyrun.actions.code.source_loader import Version
 from whyrun.artifacts.compare.result import CompareSettings, Comparison
+from whyrun.log.reads import ReadKind
 
 
 class InputSource(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -50,6 +51,7 @@ class ExecStep(msgspec.Struct, tag_field="cmd", tag="exec_step", omit_defaults=T
     recalled_elsewhere: dict[str, Any] = {}  # remembered later, by attempts with other fingerprints
     compare: dict[str, EarlierVersion] = {}  # by output: the version to compare the new one with
     shared: bool = False  # steps of this job may run in one process, one after the other
+    trace: bool = False  # watch all processes of the step with strace
 
 
 class Ping(msgspec.Struct, tag_field="cmd", tag="ping", frozen=True):
@@ -118,6 +120,31 @@ class RequestRemembered(msgspec.Struct, tag_field="msg", tag="remember", frozen=
     n: int = 0
 
 
+class SeenRead(msgspec.Struct, omit_defaults=True, frozen=True):
+    """A path of the project that a step read, listed or looked for, without a word on whether it is declared.
+
+    A folder has its `names` instead of a hash, because only the host knows which of them do not count; `changed`: those
+    that were written while the step ran.
+    """
+
+    path: str
+    kind: ReadKind
+    sha256: Sha256 | None = None
+    by: Literal["python", "strace"] = "python"
+    names: list[str] = []
+    changed: list[str] = []
+
+
+class StepReads(msgspec.Struct, omit_defaults=True, frozen=True):
+    """What the worker saw of a step."""
+
+    seen: list[SeenRead] = []
+    outside: list[str] = []  # files outside the project
+    traced: bool = False  # strace saw all processes of the step
+    untraced: str = ""  # why not, if it was to be traced
+    packages: dict[str, str] = {}  # imported distributions, with versions
+
+
 class StepFinished(msgspec.Struct, tag_field="msg", tag="finished", frozen=True):
     """The last message of a step. `error_type` is None on success."""
 
@@ -133,6 +160,7 @@ class StepFinished(msgspec.Struct, tag_field="msg", tag="finished", frozen=True)
     n: int = 0
     comparisons: dict[str, Comparison] = {}  # by output
     loaded: dict[str, Version | None] = {}  # project files that the step loaded as code
+    reads: StepReads | None = None
 
 
 class StepLost(msgspec.Struct, tag_field="msg", tag="lost", frozen=True):
@@ -202,6 +230,13 @@ class OutputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     compare: CompareSettings | None = None  # settings for `whyrun compare`
 
 
+class EnvironmentSpec(msgspec.Struct, frozen=True):
+    """The packages that a step runs with: the file that locks them, and the digest of what it locks."""
+
+    lock: str  # relative to the project
+    sha256: str
+
+
 class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     """`with_` is the `with:` block with values filled in. A reference to an input is {"$input": "SourceImages[0]"}.
 
@@ -219,3 +254,4 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     # The bindings that the action merges itself: the worker checks the declared cardinality before it calls the action.
     merged: list[str] = []
     timeout: float | None = None
+    environment: EnvironmentSpec | None = None

@@ -371,6 +371,7 @@ class Runner:
         code.loaded(message.loaded)
         edited = code.edited_while_running(active.table.name, active.code) if active.code is not None else None
         self.termination.judge_timeout(active, message)
+        active.observed = self.outcomes.observations.of(active.table, active.step.consumed, message.reads)
         self.recorder.metrics(active.id, message.metrics, message.ts)
         self.usage.add(active.id, message.metrics)
         if active.killed_for is not None:

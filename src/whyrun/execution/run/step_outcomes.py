@@ -20,6 +20,7 @@ from whyrun.execution.dispatch.dispatch import ActiveStep, PreparedStep
 from whyrun.execution.dispatch.step_builder import recorded_bindings
 from whyrun.execution.protocol.messages import StepFinished, StepLost
 from whyrun.execution.recording.failure_notes import FailedStep, failure_note
+from whyrun.execution.recording.observed import NOTHING_OBSERVED, Observations, ObservedFields
 from whyrun.execution.recording.publisher import Publisher, path_and_section, published_path
 from whyrun.execution.recording.step_lines import StepFailure, StepLines
 from whyrun.execution.run.step_states import SUCCEEDED, StepStates
@@ -108,6 +109,7 @@ class StepOutcomes:
         self.snapshot, self.publisher, self.backend = snapshot, publisher, backend
         self.recorder = publisher.recorder
         self.graph: Graph = snapshot.dependency_graph
+        self.observations = Observations(snapshot, publisher.store.put_bytes, self.recorder.reporter.note)
         self.lines = StepLines(self.graph, self.recorder, publisher.store, publisher.project)
 
     # -- without executing --
@@ -278,13 +280,14 @@ class StepOutcomes:
                 output_dir=f"artifacts/{file_name(table.path(position))}",
                 duration=round(message.duration, 6),
                 status=status,
+                **active.observed.to_event(),
             )
         )
 
     def failed(self, active: ActiveStep, failure: StepFailure, will_retry: bool) -> None:
         if failure.error_type == CHANGED_DURING_RUN:
             self._distrust_inputs(active.step.consumed)
-        self.record_failure(active.id, active.action, failure, will_retry)
+        self.record_failure(active.id, active.action, failure, will_retry, active.observed)
         self.print_failure(active.table, active.position, failure, active.attempt if will_retry else None)
 
     def _distrust_inputs(self, consumed: Consumption) -> None:
@@ -308,7 +311,14 @@ class StepOutcomes:
             note = failure_note(failed)
         self.lines.failed(table, position, failure, note=note, retry_after=retry_after)
 
-    def record_failure(self, step: str, action: str, failure: StepFailure, will_retry: bool) -> None:
+    def record_failure(
+        self,
+        step: str,
+        action: str,
+        failure: StepFailure,
+        will_retry: bool,
+        observed: ObservedFields = NOTHING_OBSERVED,
+    ) -> None:
         self.recorder.event(
             ev.StepFailed(
                 step_id=step,
@@ -319,6 +329,7 @@ class StepOutcomes:
                 duration=round(failure.duration, 6),
                 status=failure.status,
                 will_retry=will_retry,
+                **observed.to_event(),
             )
         )
 

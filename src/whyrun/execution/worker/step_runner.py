@@ -21,9 +21,13 @@ from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.execution.files.input_views import ReadOnlyViews
+from whyrun.execution.files.private_copy import PrivateCopies
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp
-from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepCfg, StepFinished, StepLost
+from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, OutputResult, StepCfg, StepFinished, StepLost
+from whyrun.execution.reads.eyes import Eyes
+from whyrun.execution.reads.glimpses import Sighted
 from whyrun.execution.worker.collect import collect_outputs
 from whyrun.execution.worker.context import HostLink, StepContext, StepLogger
 from whyrun.execution.worker.failure import Failure, StepError, failure_of
@@ -60,6 +64,7 @@ class _Done(msgspec.Struct, frozen=True):
     comparisons: dict[str, Comparison] = {}
     loaded: dict[str, Version | None] = {}
     compiled: list[str] = []
+    sighted: Sighted = Sighted()
 
 
 _decode_done = msgspec.json.Decoder(_Done).decode
@@ -77,7 +82,8 @@ class OpenedStep:
     @property
     def has_own_environment(self) -> bool:
         """No other step may run in a process that has had this environment, or these secrets."""
-        return self.cfg is None or bool(self.cfg.env or self.cfg.secrets or self.secrets)
+        cfg = self.cfg
+        return cfg is None or bool(cfg.env or cfg.secrets or self.secrets or cfg.environment)
 
     @property
     def is_a_program(self) -> bool:
@@ -92,6 +98,7 @@ class StepRunner:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
         self._live = start.live
+        self._environments = start.environments
         self._store = Store(start.store)
         self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
@@ -99,7 +106,9 @@ class StepRunner:
         self._link = link
         clock, skews = FileClock(start.scratch), ClockSkews(start.scratch)
         self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, skews=skews)
-        self._materializer = Materializer(self._sources, self._scratch, self._guard)
+        self._eyes = Eyes(start, clock)
+        self._copies = PrivateCopies(ReadOnlyViews() if start.views else None)
+        self._materializer = Materializer(self._sources, self._scratch, self._guard, self._copies)
         self._actions: dict[str, LoadedAction] = {}
         self._found: dict[str, ActionInfo | None] = {}
         self._libraries: dict[tuple[str, ...], tuple[Import, ...]] = {}
@@ -144,6 +153,7 @@ class StepRunner:
         command = step.command
         self._guard.begin()
         self._guard.trust(known)
+        self._eyes.begin()
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
         died: StepDied | None = None
@@ -166,12 +176,13 @@ class StepRunner:
         number = self._link.outbox.numbered + 1
         if died is not None:
             return self._lost(step, died, duration, number, redactor)
+        reads = self._eyes.reads(done.sighted)
         failure = self._tidy(step, done.failure, redactor)
         metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
         if failure is None:
             return StepFinished(
                 command.step_id, command.attempt, timestamp(), duration, done.outputs, metrics, n=number,
-                comparisons=done.comparisons, loaded=done.loaded,
+                comparisons=done.comparisons, loaded=done.loaded, reads=reads,
             )  # fmt: skip
         failure = self._presentable(failure, redactor)
         return StepFinished(
@@ -185,6 +196,7 @@ class StepRunner:
             failure.error_type,
             failure.traceback,
             number,
+            reads=reads,
         )
 
     def _lost(self, step: OpenedStep, died: StepDied, duration: float, number: int, redactor: Redactor) -> StepLost:
@@ -267,7 +279,7 @@ class StepRunner:
         except BaseException as problem:  # see `execute`
             failure = self._with_changed_blobs(failure_of(problem))
         metrics = Resources.now().since(before, context.peak_of_program)
-        return _Done(outputs, failure, metrics, comparisons, self._loaded(), take_compiled())
+        return _Done(outputs, failure, metrics, comparisons, self._loaded(), take_compiled(), self._eyes.sighted())
 
     def _with_changed_blobs(self, failure: Failure) -> Failure:
         """Adds that the step's stored inputs changed. Such a step often fails for another reason, for instance because
@@ -301,17 +313,20 @@ class StepRunner:
         context: StepContext,
         redactor: Redactor,
     ) -> list[OutputResult]:
+        if cfg.environment is not None:
+            self._enter(cfg.environment)
         for name, value in cfg.env.items():
             os.environ[name] = as_text(with_secrets(value, step.secrets))
         process = os.getpid()
         try:
             self._link.cancellation.arm()
-            action = self._action(cfg.action)
-            context.also_known = action.outputs
-            if cfg.merged:
-                check_cardinality(cfg, inputs, context)
-            # In a copy of the context: settings such as `decimal.getcontext().prec` end with the step.
-            returned = copy_context().run(action.call, parameters, context, StepLogger(context))
+            with self._eyes.watching(cfg.action):
+                action = self._action(cfg.action)
+                context.also_known = action.outputs
+                if cfg.merged:
+                    check_cardinality(cfg, inputs, context)
+                # In a copy of the context: settings such as `decimal.getcontext().prec` end with the step.
+                returned = copy_context().run(action.call, parameters, context, StepLogger(context))
         finally:
             self._link.cancellation.disarm()
             if os.getpid() != process:
@@ -321,6 +336,19 @@ class StepRunner:
         os.chdir(self._scratch.work)
         self._guard.check_unchanged()
         return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor, cfg.action)
+
+    def _enter(self, environment: EnvironmentSpec) -> None:
+        from whyrun.environments.entering import enter  # imported late: most steps have no environment
+        from whyrun.environments.locks import read_lock
+        from whyrun.environments.making import environment_folder, is_made, make_environment
+
+        folder = environment_folder(self._environments, environment.sha256)
+        if not is_made(folder):  # on another machine than the host
+            lock = read_lock(self._project, environment.lock)
+            if lock.sha256 != environment.sha256:
+                raise StepError("EnvironmentChanged", f"`{environment.lock}` is not the file of the plan any more")
+            make_environment(Path(self._environments), self._project, lock)
+        enter(folder, self._project)
 
     def _action(self, uses: str) -> LoadedAction:
         action = self._actions.get(uses)
@@ -372,6 +400,7 @@ class StepRunner:
             case "keeping its files":
                 self._scratch.keep_partial(folder, redactor)
             case "emptying the scratch folder":
+                self._copies.end()
                 self._scratch.empty()
 
     def _end_strays(self) -> None:

@@ -19,11 +19,11 @@ from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.tables import Graph, Group, InputAt, JobTable, Known, Slot, Term, sources_of
-from whyrun.graph.template import expressions_in, uses_loops
+from whyrun.graph.template import inputs_in, inputs_of_loop, uses_loops
 from whyrun.ids import CanonicalId, Index, parse_id_of
 from whyrun.planning.plan import Plan
 from whyrun.workflow.inputs import IndexProblem, InputValue, lookup, parse_set
-from whyrun.workflow.model import First, InputRef, JobDecl, Place, Type, Workflow
+from whyrun.workflow.model import JobDecl, Place, Type, Workflow
 from whyrun.workflow.values import is_sheet, value_problem
 
 CHANGED = "changed"
@@ -249,15 +249,14 @@ def naming_jobs(graph: Graph, id_: str) -> Iterator[tuple[JobTable, bool]]:
         decl = workflow.jobs.get(table.name.removeprefix(prefix)) if table.name.startswith(prefix) else None
         if decl is not None:
             by_content = wanted in _inputs_of_content(workflow, decl)
-            if by_content or wanted in _inputs_in([decl.condition]):
+            if by_content or wanted in inputs_in([decl.condition]):
                 yield table, not by_content
 
 
 def _inputs_of_content(workflow: Workflow, decl: JobDecl) -> set[str]:
     """The inputs that `with`, `env` and the loops of a job name."""
-    sources = [workflow.loops[loop].source for loop in decl.loops]
-    loops = {source.name for source in sources if isinstance(source, InputRef)}
-    return loops | _inputs_in([*decl.with_.values(), *decl.env.values()])
+    loops = [inputs_of_loop(workflow.loops[loop]) for loop in decl.loops]
+    return inputs_in([*decl.with_.values(), *decl.env.values()]).union(*loops)
 
 
 def inputs_of_parameter(graph: Graph, table: JobTable, slot: Slot) -> set[str]:
@@ -265,17 +264,10 @@ def inputs_of_parameter(graph: Graph, table: JobTable, slot: Slot) -> set[str]:
     *imports, _ = table.name.split("/")
     workflow, key = _workflow_at(graph.workflow, imports), str(slot.path[0])
     template = (table.decl.with_ if slot.area == "with" else table.decl.env)[key]
-    names = _inputs_in([template])
+    names = inputs_in([template])
     if uses_loops(template):
-        sources = [workflow.loops[loop].source for loop in table.decl.loops]
-        names |= {source.name for source in sources if isinstance(source, InputRef)}
+        names = names.union(*(inputs_of_loop(workflow.loops[loop]) for loop in table.decl.loops))
     return {"Input:" + "/".join([*imports, name]) for name in names}
-
-
-def _inputs_in(templates: Iterable[Any]) -> set[str]:
-    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
-    names = {ref.name for ref in refs if isinstance(ref, InputRef)}
-    return names | {c.name for ref in refs if isinstance(ref, First) for c in ref.candidates if isinstance(c, InputRef)}
 
 
 # --- what would run ----------------------------------------------------------------------------------------------

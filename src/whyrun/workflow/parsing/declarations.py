@@ -1,4 +1,4 @@
-"""Declarations of inputs and loops, and of the `composition:` that inputs belong to."""
+"""Declarations of inputs, and of the `composition:` that they belong to."""
 
 from __future__ import annotations
 
@@ -7,24 +7,20 @@ from typing import Any
 
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
-from whyrun.workflow.expressions.expression import ROOTS, parse_expression
-from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields, Key, Schema, names_of
+from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields, Key, names_of
 from whyrun.workflow.model import (
     BASE_TYPES,
     MODES,
     NO_DEFAULT,
     ROLES,
-    At,
     Composition,
     Dataset,
     InputDecl,
-    InputRef,
-    LoopDecl,
     Type,
 )
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
-from whyrun.workflow.scope import InputShape, Names, Scope
-from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, value_problem
+from whyrun.workflow.nodes import MapNode, Node, Scalar, plain_value
+from whyrun.workflow.scope import InputShape
+from whyrun.workflow.values import value_problem
 
 # --- `composition:` ----------------------------------------------------------------------------------------------
 #
@@ -96,16 +92,11 @@ def _known(names: tuple[str, ...]) -> str:
     return "one of " + ", ".join(f"`{name}`" for name in names)
 
 
-# --- inputs and loops --------------------------------------------------------------------------------------------
+# --- inputs --------------------------------------------------------------------------------------------
 
 
-_RANGE = lazy_regex(r"\s*(\d{1,18})\s*-\s*(\d{1,18})\s*")
-
-_INPUT_NAME = lazy_regex(r"inputs\.[A-Za-z_][A-Za-z0-9_]*")
 _PATH = lazy_regex(r"[/*]|\.[A-Za-z0-9]{1,5}$")
 _PLAIN = lazy_regex(r"[A-Za-z0-9_./-]+")
-
-_REFERENCE: Schema = {"type": "string", "pattern": r"^inputs\.[A-Za-z_][A-Za-z0-9_]*(\[[0-9]+\])*$"}
 
 INPUT_KEYS = (
     Key(
@@ -132,36 +123,10 @@ INPUT_KEYS = (
     ),
     Key(name="description", meaning="A sentence for people.", schema={"type": "string"}),
 )
-LOOP_KEYS = (
-    Key(name="each", meaning="One instance per element of this input array: `inputs.NAME`.", schema=_REFERENCE),
-    Key(
-        name="count",
-        meaning="0 … n-1: a number or `inputs.NAME`.",
-        schema={"anyOf": [{"type": "integer", "minimum": 0}, _REFERENCE]},
-    ),
-    Key(
-        name="values",
-        meaning="Each value is the index itself: a list or `inputs.NAME`.",
-        schema={"anyOf": [{"type": "array", "items": {"type": ["string", "number"]}, "uniqueItems": True}, _REFERENCE]},
-    ),
-    Key(
-        name="range",
-        meaning="From the first to the last, both included: `0-24` or `[0, 24]`.",
-        schema={
-            "anyOf": [
-                {"type": "string", "pattern": r"^\s*\d+\s*-\s*\d+\s*$"},
-                {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2},
-            ]
-        },
-    ),
-)
 INPUT_KEY_NAMES = names_of(INPUT_KEYS)
-LOOP_KEY_NAMES = names_of(LOOP_KEYS)
 
 
-class Declarations(Fields):
-    # --- inputs ---------------------------------------------------------------------------------------------------
-
+class Inputs(Fields):
     def input(self, key: Scalar, node: Node) -> tuple[InputDecl | None, InputShape | None]:
         """The declaration, and its shape even if another key of it is wrong."""
         what = f"input `{key.value}`"
@@ -217,150 +182,6 @@ class Declarations(Fields):
             return NO_DEFAULT
         return value
 
-    # --- loops ----------------------------------------------------------------------------------------------------
-
-    def loop(self, key: Scalar, node: Node, names: Names) -> LoopDecl | None:
-        what = f"loop `{key.value}`"
-        entries = self.as_map(node, what, None if isinstance(node, MapNode) else f"write {_loop_example(node)}")
-        if entries is None:
-            return None
-        fields = self.known_keys(entries, LOOP_KEY_NAMES, what, place="loop")
-        if len(fields) != 1:
-            if len(fields) == len(entries.entries):  # otherwise the unknown key is reported
-                self.problems.add(
-                    key.place,
-                    "MISSING_KEY" if not fields else "UNKNOWN_KEY",
-                    f"{what} needs exactly one of `each`, `count`, `values`, `range`",
-                    "remove the others" if fields else "write `{each: inputs.NAME}`",
-                )
-            return None
-        ((kind, value),) = fields.items()
-        source = {"each": self._each, "count": self._count, "values": self._values, "range": self._range}[kind](
-            value, what, names
-        )
-        return None if source is None else LoopDecl(key.value, kind, source, key.place)  # type: ignore[arg-type]
-
-    def _loop_input(self, node: Node, what: str, names: Names) -> tuple[InputRef, Type | None] | None:
-        """The input of `inputs.NAME`, and its type."""
-        assert isinstance(node, Scalar)
-        if "{" in node.value:
-            plain = node.value.strip("${} ")
-            self.wrong(
-                node,
-                f"the source of {what} cannot contain `${{{{ }}}}`",
-                f"write `{plain}`" if _INPUT_NAME.fullmatch(plain) else "write `inputs.NAME`",
-                "EXPRESSION_FORBIDDEN",
-            )
-            return None
-        if "*" in node.value or "/" in node.value:
-            files = f'`Files: {{type: "file[]", default: "{node.value}"}}`'
-            hint = f"declare the files as an input, {files}, and write `each: inputs.Files`"
-            self.wrong(node, f"the source of {what} is a path", hint)
-            return None
-        if node.value in list(names.inputs):  # a list: `AnyKey` contains every name
-            message = f"`{node.value}` alone is not a source of {what}"
-            self.wrong(node, message, f"write `inputs.{node.value}`", "UNKNOWN_REFERENCE")
-            return None
-        scope = Scope(names, "in a loop", frozenset({"inputs"}), binding=True)
-        expression = parse_expression(node.value, node.locate, scope, self.problems)
-        if expression is None:
-            return None
-        ref = expression.whole
-        if not isinstance(ref, InputRef) or not all(isinstance(s, At) for s in ref.selectors):
-            self.wrong(node, f"the source of {what} is not an input", "write `inputs.NAME`")
-            return None
-        shape = names.inputs[ref.name]
-        declared = shape.type if shape is not None else None
-        return ref, declared and Type(declared.base, declared.depth - len(ref.selectors))
-
-    def _each(self, node: Node, what: str, names: Names) -> Any:
-        if not isinstance(node, Scalar) or not isinstance(node.value, str):
-            self.wrong(
-                node, f"`each` of {what} is {kind_of(node)}, not an input", "write `each: inputs.NAME`, or use `values`"
-            )
-            return None
-        source = self._loop_input(node, what, names)
-        if source is None:
-            return None
-        ref, declared = source
-        if declared is not None and declared.depth == 0:
-            self.wrong(
-                node, f"`inputs.{ref.name}` has type `{declared}`, not an array", f"declare it as `{declared}[]`"
-            )
-            return None
-        return ref
-
-    def _count(self, node: Node, what: str, names: Names) -> Any:
-        if isinstance(node, Scalar) and isinstance(node.value, str):
-            source = self._loop_input(node, what, names)
-            if source is None:
-                return None
-            ref, declared = source
-            if declared is not None and declared != Type("integer"):
-                self.wrong(
-                    node, f"`inputs.{ref.name}` has type `{declared}`, not `integer`", "`each` goes over an array"
-                )
-                return None
-            return ref
-        count = plain_value(node)
-        if type(count) is not int or count < 0:
-            self.wrong(node, f"`count` of {what} is not a whole number from 0", "write a number or `inputs.NAME`")
-            return None
-        if count > MAX_INSTANCES:
-            self.wrong(node, f"{what} is too long: it has {count} values", TOO_LONG)
-            return None
-        return count
-
-    def _values(self, node: Node, what: str, names: Names) -> Any:
-        if isinstance(node, Scalar) and isinstance(node.value, str):
-            source = self._loop_input(node, what, names)
-            if source is None:
-                return None
-            ref, declared = source
-            if declared is not None and (declared.depth != 1 or declared.base not in ("string", "integer", "number")):
-                self.wrong(
-                    node,
-                    f"`inputs.{ref.name}` is `{declared}`; values come from `string[]`, `integer[]` or `number[]`",
-                    "`each` goes over any array",
-                )
-                return None
-            return ref
-        listed = self.as_list(node, f"`values` of {what}", "write `[asia, cancer]` or `inputs.NAME`")
-        if listed is None:
-            return None
-        values: list[Any] = []
-        for item in listed.items:
-            value = plain_value(item)
-            if isinstance(value, bool) or not isinstance(value, int | float | str):
-                self.wrong(item, f"a value of {what} is {kind_of(item)}", "values are strings and numbers")
-            elif value in values:
-                self.wrong(item, f"the value `{value}` of {what} appears twice", "remove one")
-            else:
-                values.append(value)
-        return tuple(values)
-
-    def _range(self, node: Node, what: str, names: Names) -> Any:
-        first = last = None
-        if isinstance(node, Scalar) and isinstance(node.value, str):
-            match = _RANGE.fullmatch(node.value)
-            if match:
-                first, last = int(match[1]), int(match[2])
-        elif isinstance(node, ListNode) and len(node.items) == 2:
-            first, last = map(plain_value, node.items)
-        if type(first) is not int or type(last) is not int:
-            self.wrong(
-                node, f"`range` of {what} is not a range of whole numbers", "write `0-24` or `[0, 24]`; both ends count"
-            )
-            return None
-        if last < first:
-            turned = f"{last}-{first}" if isinstance(node, Scalar) else f"[{last}, {first}]"
-            self.wrong(node, f"`range` of {what} ends before it begins", f"write `{turned}`; both ends count")
-            return None
-        if last - first >= MAX_INSTANCES:
-            self.wrong(node, f"{what} is too long: it has {last - first + 1} values", TOO_LONG)
-            return None
-        return first, last
-
 
 def _input_example(node: Node) -> str:
     """A value where a declaration is due, as a declaration with this default."""
@@ -375,28 +196,3 @@ def _input_example(node: Node) -> str:
         kind = '"file[]"' if "*" in node.text else "file"
     text = f'"{node.text}"' if not _PLAIN.fullmatch(node.text) else node.text
     return f"{{type: {kind}, default: {text}}}"
-
-
-def _loop_example(node: Node) -> str:
-    """The same for a loop."""
-    if isinstance(node, ListNode):
-        return "`{values: […]}` around it"
-    assert isinstance(node, Scalar)
-    if type(node.value) is int:
-        return f"`{{count: {node.text}}}`"
-    if _RANGE.fullmatch(node.text):
-        return f"`{{range: {node.text}}}`"
-    if _INPUT_NAME.fullmatch(node.text):
-        return f"`{{each: {node.text}}}`"
-    return "`{each: inputs.NAME}`, `{count: 3}`, `{values: [a, b]}` or `{range: 0-9}`"
-
-
-def check_loop_name(fields: Fields, key: Scalar) -> bool:
-    if not fields.name(key, "a loop"):
-        return False
-    if key.value in ROOTS:
-        fields.problems.add(
-            key.place, "NAME_TAKEN", f"`{key.value}` means something else in expressions", "choose another name"
-        )
-        return False
-    return True

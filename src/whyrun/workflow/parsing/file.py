@@ -20,11 +20,12 @@ from whyrun.workflow.fields import (
 )
 from whyrun.workflow.model import Composition, ImportDecl, InputDecl, LoopDecl, Place, Workflow
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
-from whyrun.workflow.parsing.declarations import COMPOSITION_KEYS, CompositionReader, Declarations, check_loop_name
+from whyrun.workflow.parsing.declarations import COMPOSITION_KEYS, CompositionReader, Inputs
 from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, check_import_inputs, import_place
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.job_keys import JOB_KEY_NAMES
 from whyrun.workflow.parsing.jobs import DEFAULT_KEY_NAMES, Defaults, Jobs, defaults_schema
+from whyrun.workflow.parsing.loops import Loops, check_loop_name
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, InputShape, Names
 from whyrun.workflow.yaml_source import read_yaml
 
@@ -201,7 +202,6 @@ class _FileReader:
         self.stack = stack
         self.top = Source(files.shown(key), text).place(0, 0)
         self.loops: dict[str, LoopDecl | None] = {}
-        self.declarations = Declarations(files.problems)
         self.jobs = Jobs(files.problems, self.loops)
         self.taken: dict[str, tuple[str, Place]] = {}  # inputs, jobs and imports share one name space
         self.ambiguous: set[str] = set()  # names of both a job and an import
@@ -307,11 +307,12 @@ class _FileReader:
                     self.taken[key.value] = (kind, key.place)
 
     def _inputs(self, section: _Section) -> tuple[dict[str, InputDecl], dict[str, InputShape | None]]:
+        reader = Inputs(self.problems)
         decls: dict[str, InputDecl] = {}
         shapes: dict[str, InputShape | None] = dict.fromkeys(section.names)
         for key, node in section.entries:
             failures = self.problems.failures
-            decl, shape = self.declarations.input(key, node)
+            decl, shape = reader.input(key, node)
             if self.problems.failures > failures or has_duplicates(node):
                 self.broken.add(f"inputs.{key.value}")
             if key.value not in section.duplicates:
@@ -334,9 +335,10 @@ class _FileReader:
         return drafts
 
     def _loops(self, section: _Section, names: Names) -> None:
+        loops = Loops(self.problems)
         for key, node in section.entries:
             failures = self.problems.failures
-            decl = self.declarations.loop(key, node, names) if check_loop_name(self.jobs, key) else None
+            decl = loops.loop(key, node, names) if check_loop_name(loops, key) else None
             sound = (
                 self.problems.failures == failures and not has_duplicates(node) and key.value not in section.duplicates
             )

@@ -16,10 +16,11 @@ from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import Schema, object_schema
 from whyrun.workflow.model import Workflow
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.parsing.declarations import INPUT_KEYS, LOOP_KEYS
+from whyrun.workflow.parsing.declarations import INPUT_KEYS
 from whyrun.workflow.parsing.file import WORKFLOW_KEYS, WorkflowFiles, os_reason
 from whyrun.workflow.parsing.imports import IMPORT_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS
+from whyrun.workflow.parsing.loops import LOOP_KEYS
 from whyrun.workflow.parsing.outputs import OUTPUT_KEYS
 from whyrun.workflow.yaml_source import read_source, read_start
 

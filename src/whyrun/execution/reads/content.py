@@ -1,0 +1,92 @@
+"""The content of what a step read, hashed after the step.
+
+Whatever changed since the step began is `unknown`: nobody can tell which content the step read.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable, Iterator
+
+from whyrun.artifacts.hashing import file_sha256
+from whyrun.artifacts.stat_cache.file_times import is_settled
+from whyrun.execution.protocol.messages import SeenRead
+from whyrun.execution.reads.glimpses import Sighted
+from whyrun.log.reads import counted_names
+
+_Signature = tuple[int, ...]
+
+
+class ReadContent:
+    """Of one worker, which hashes a file that many steps read once."""
+
+    def __init__(self, project: str, clock: Callable[[], int]) -> None:
+        """`clock`: now, in nanoseconds, never later than the clock of the project's file system."""
+        self._root, self._clock = project.rstrip("/"), clock
+        self._known: dict[str, tuple[_Signature, str]] = {}
+
+    def of(self, sighted: Sighted, began: int) -> list[SeenRead]:
+        """`began`: when the step began, by the same clock."""
+        if not (sighted.opened or sighted.listed or sighted.connected):
+            return []
+        listed = set(sighted.listed)
+        found = [self._file(path, began, can_write=False) for path in sighted.opened if path not in listed]
+        found += [self._file(path, began, can_write=True) for path in sighted.connected]
+        found += [self._folder(path, began, sighted.written) for path in listed]
+        return sorted((each for each in found if each is not None), key=lambda seen: seen.path)
+
+    def _file(self, path: str, began: int, *, can_write: bool) -> SeenRead | None:
+        location = f"{self._root}/{path}"
+        now = self._clock()
+        try:
+            status = os.stat(location)
+            if not stat.S_ISREG(status.st_mode):
+                return None  # a folder that was not listed, a pipe or a device
+            if status.st_ctime_ns >= began:
+                # A library that may write most likely wrote it itself.
+                return None if can_write else SeenRead(path, "unknown")
+            signature = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+            known = self._known.get(location)
+            if known is not None and known[0] == signature:
+                return SeenRead(path, "file", known[1])
+            sha256 = file_sha256(location)
+        except (FileNotFoundError, NotADirectoryError):
+            return SeenRead(path, "absent")
+        except OSError:
+            return None  # the step could not read it either
+        if is_settled(status.st_mtime_ns, status.st_ctime_ns, now):
+            self._known[location] = signature, sha256
+        return SeenRead(path, "file", sha256)
+
+    def _folder(self, path: str, began: int, written: list[str]) -> SeenRead | None:
+        location = f"{self._root}/{path}" if path != "." else self._root
+        try:
+            changed_at = os.stat(location).st_ctime_ns
+            names = os.listdir(location)
+        except FileNotFoundError:
+            return SeenRead(path, "absent")
+        except NotADirectoryError:
+            return self._file(path, began, can_write=False)
+        except OSError:
+            return None
+        own = set(_names_in(path, written))
+        counted = [name for name in counted_names(names, own) if name.isprintable()]
+        if changed_at < began:
+            return SeenRead(path, "folder", names=counted)
+        new = {name for name in names if _changed_since(f"{location}/{name}", began)}
+        if not new and not own:
+            return SeenRead(path, "unknown")  # something was removed while the step ran
+        return SeenRead(path, "folder", names=counted, changed=sorted(new.intersection(counted)))
+
+
+def _changed_since(location: str, began: int) -> bool:
+    try:
+        return os.lstat(location).st_ctime_ns >= began
+    except OSError:
+        return True
+
+
+def _names_in(folder: str, paths: list[str]) -> Iterator[str]:
+    start = "" if folder == "." else f"{folder}/"
+    return (path[len(start) :].partition("/")[0] for path in paths if path.startswith(start))

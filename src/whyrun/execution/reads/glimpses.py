@@ -1,0 +1,31 @@
+"""What the eyes saw of a step, as paths: as the step named them (`Glimpses`), then those that count (`Sighted`)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import msgspec
+
+
+@dataclass(slots=True)
+class Glimpses:
+    """Paths as the step named them; relative ones are relative to its working folder."""
+
+    opened: set[str] = field(default_factory=set)  # for reading, whether that succeeded or not; or looked for in vain
+    listed: set[str] = field(default_factory=set)
+    written: set[str] = field(default_factory=set)  # opened for writing, or renamed to
+    connected: set[str] = field(default_factory=set)  # opened by a library that may write
+    links: bool = False  # the step made symbolic links: a path in its scratch folder may lead into the project
+
+
+class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):
+    """Paths of the project that count, relative to it."""
+
+    opened: list[str] = []
+    listed: list[str] = []
+    written: list[str] = []
+    connected: list[str] = []
+    outside: list[str] = []  # absolute paths
+
+    def __bool__(self) -> bool:
+        return bool(self.opened or self.listed or self.connected or self.outside)

@@ -1,0 +1,105 @@
+"""Which of the paths that a step named count: those of the project, except state, byte code and virtual environments.
+
+A path outside of the project is told to the user, who may have meant it as data. Programs, libraries and settings of
+the machine are not.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Iterable
+
+from whyrun.execution.reads.glimpses import Glimpses, Sighted
+from whyrun.lazy_regex import lazy_regex
+from whyrun.log.reads import BYTE_CODE, MOST_OUTSIDE, UNCOUNTED_FOLDERS
+
+_OF_THE_MACHINE = (
+    "/bin/", "/boot/", "/dev/", "/etc/", "/gnu/", "/lib", "/nix/", "/opt/", "/proc/", "/run/", "/sbin/", "/snap/",
+    "/sys/", "/usr/", "/var/",
+)  # fmt: skip
+# Code and settings, wherever they are installed; also in folders such as `~/.cache`, `~/.pyenv`.
+_NO_DATA = lazy_regex(r"/\.|/(?:site|dist)-packages/|/lib/python3|/share/|\.(?:py|pyc|pyi|pth|zip|so|so\.[0-9.]+)$")
+_UNTIDY = lazy_regex(r"//|/\.{1,2}(?:/|$)")
+
+
+class Places:
+    def __init__(self, project: str, scratch: str, own: Iterable[str]) -> None:
+        """`own`: folders of Whyrun, in which nothing counts."""
+        self._root = project.rstrip("/")
+        self._real = os.path.realpath(self._root)
+        self._scratch = f"{scratch.rstrip('/')}/"
+        self._work = f"{self._scratch}work"
+        temporary = (self._scratch, f"{tempfile.gettempdir()}/pymp-")
+        self._own = (*temporary, *(f"{folder.rstrip('/')}/" for folder in own))
+        self._installed = tuple(f"{prefix}/" for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix})
+        self._environments: dict[str, bool] = {}  # folder → is it a virtual environment, or in one
+
+    def sighted(self, glimpses: Glimpses) -> Sighted:
+        written = glimpses.written
+        opened = {path for path in glimpses.opened if path not in written}
+        inside, outside = self._sorted(opened, glimpses.links)
+        if not (inside or outside or glimpses.listed or glimpses.connected):
+            return Sighted()
+        own, _ = self._sorted(written, glimpses.links)
+        return Sighted(
+            sorted(inside - own),
+            sorted(self._sorted(glimpses.listed, glimpses.links)[0]),
+            sorted(own),
+            sorted(self._sorted(glimpses.connected, glimpses.links)[0] - own),
+            sorted(path for path in outside if path not in written and _is_data(path))[:MOST_OUTSIDE],
+        )
+
+    def _sorted(self, paths: Iterable[str], links: bool) -> tuple[set[str], set[str]]:
+        """Those in the project that count, and those that are outside."""
+        inside, outside = set[str](), set[str]()
+        for path in paths:
+            if path[:1] != "/":
+                path = f"{self._work}/{path}"
+            if not links and ".." not in path and path.startswith(self._own):
+                continue  # by far the most paths of a step that reads many
+            if _UNTIDY.search(path):
+                path = os.path.normpath(path)
+            at = self._in_project(path)
+            if at is None:
+                outside.add(path)
+            elif at and self._counts(at):
+                inside.add(at)
+        return inside, outside
+
+    def _in_project(self, path: str) -> str | None:
+        """The path relative to the project; empty if it does not count; None if it is outside."""
+        for resolved in (False, True):
+            if resolved:
+                path = os.path.realpath(path)
+            if path.startswith(self._own):
+                if not resolved:
+                    continue  # a link in the scratch folder may lead into the project
+                return ""
+            for root in (self._root, self._real):
+                if path.startswith(root) and path[len(root) : len(root) + 1] in ("/", ""):
+                    return path[len(root) + 1 :].rstrip("/") or "."
+            if path.startswith((*_OF_THE_MACHINE, *self._installed)):
+                return ""
+        return None
+
+    def _counts(self, at: str) -> bool:
+        if at.endswith(BYTE_CODE) or not UNCOUNTED_FOLDERS.isdisjoint(at.split("/")) or not at.isprintable():
+            return False
+        return not self._is_in_environment(os.path.dirname(at))
+
+    def _is_in_environment(self, folder: str) -> bool:
+        if not folder:
+            return False
+        known = self._environments.get(folder)
+        if known is None:
+            known = os.path.exists(f"{self._root}/{folder}/pyvenv.cfg") or self._is_in_environment(
+                os.path.dirname(folder)
+            )
+            self._environments[folder] = known
+        return known
+
+
+def _is_data(path: str) -> bool:
+    return not _NO_DATA.search(path) and os.path.isfile(path)

@@ -1,0 +1,168 @@
+"""The eye in Python: an audit hook notes each path that the process of a step opens or lists.
+
+Audit hooks cannot be removed, so there is one for the life of a process and of its forks. It looks the name of an event
+up in a table that is empty while nothing is watched. It must be fast, since `open` in a loop calls it each time, and it
+must not raise, since that would fail the `open` itself.
+
+A process that the step forks (`multiprocessing`) has the hook, too; it writes what it sees to a memory file that it
+shares with the process of the step. A child that is another program, or a fresh Python, is seen by strace alone.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Any
+
+from whyrun import disk
+from whyrun.execution.reads.glimpses import Glimpses
+
+_WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_IMPORT_SYSTEM = "<frozen importlib"
+_OPENED, _LISTED, _WRITTEN, _CONNECTED = range(4)
+
+_Handler = Callable[[tuple[Any, ...]], None]
+_handlers: dict[str, _Handler] = {}
+
+
+def _hook(event: str, args: tuple[Any, ...], look_up: Callable[[str], _Handler | None] = _handlers.get) -> None:
+    handler = look_up(event)
+    if handler is not None:
+        handler(args)
+
+
+class PythonEye:
+    """What this process does with files, from `watch` to `take`. One of a process."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[set[Any], ...] = (set(), set(), set(), set())
+        self._moved = False  # the process has changed its working directory
+        self._shared: int | None = None  # memory file in which forks of this process note what they see
+        self.links = False  # it made a symbolic link, which may lead from the scratch folder into the project
+
+    def watch(self) -> None:
+        """Note what happens from here on, in addition to what was noted before."""
+        if not _installed:
+            sys.addaudithook(_hook)
+            os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
+            _installed.append(True)
+        _eyes[:] = [self]
+        _handlers.update(self._handlers())
+
+    def rest(self) -> None:
+        _handlers.clear()
+        _eyes.clear()
+
+    def take(self) -> Glimpses:
+        """Everything noted so far."""
+        self._read_shared()
+        opened, listed, written, connected = (set(_texts(paths)) for paths in self._seen)
+        return Glimpses(opened, listed, written, connected, links=self.links)
+
+    def _handlers(self) -> dict[str, _Handler]:
+        opened, listed, written, connected = self._seen
+
+        def on_open(args: tuple[Any, ...]) -> None:
+            path, _, flags = args
+            if path.__class__ is not str or (self._moved and path[:1] != "/"):
+                path = self._path(path)
+            (written if flags & _WRITES else opened).add(path)
+
+        def on_list(args: tuple[Any, ...]) -> None:
+            # Two frames up, because the hook itself calls this. What imports list does not count.
+            if not sys._getframe(2).f_code.co_filename.startswith(_IMPORT_SYSTEM):
+                listed.add(self._path(args[0] if args[0] is not None else "."))
+
+        def on_library(args: tuple[Any, ...]) -> None:
+            name = args[0]
+            if isinstance(name, str) and "/" in name:
+                opened.add(self._path(name))
+
+        def on_extension(args: tuple[Any, ...]) -> None:
+            if args[1] is not None:
+                opened.add(self._path(args[1]))
+
+        def on_chdir(args: tuple[Any, ...]) -> None:
+            self._moved = True
+
+        def on_link(args: tuple[Any, ...]) -> None:
+            self.links = True
+
+        return {
+            "open": on_open,
+            "os.listdir": on_list,
+            "os.scandir": on_list,
+            "sqlite3.connect": lambda args: connected.add(self._path(args[0])),
+            "ctypes.dlopen": on_library,
+            "import": on_extension,
+            "os.chdir": on_chdir,
+            "os.symlink": on_link,
+            "os.rename": lambda args: written.add(self._path(args[1])),
+            "shutil.copyfile": lambda args: written.add(self._path(args[1])),
+        }
+
+    def _path(self, given: Any) -> str:
+        """As text, and absolute once the working directory may be another. Empty for what is no path."""
+        try:
+            if isinstance(given, int):
+                return os.readlink(f"/proc/self/fd/{given}")
+            path = os.fsdecode(given)
+            return os.path.join(os.getcwd(), path) if self._moved and path[:1] != "/" else path
+        except (OSError, TypeError, ValueError):
+            return ""  # the operation itself will report it
+
+    # --- forks -------------------------------------------------------------------------------------------------------
+
+    def before_fork(self) -> None:
+        if self._shared is None:
+            with suppress(OSError):
+                self._shared = disk.memory_file("whyrun-reads")
+
+    def in_fork(self) -> None:
+        """Note in the shared file, at once: a fork often ends without running any code of ours."""
+        if self._shared is None:
+            return
+        self._seen = tuple(_Shared(self._shared, kind) for kind in range(len(self._seen)))
+        _handlers.update(self._handlers())
+
+    def _read_shared(self) -> None:
+        if self._shared is None:
+            return
+        size = os.fstat(self._shared).st_size
+        for note in os.pread(self._shared, size, 0).split(b"\0")[:-1]:
+            self._seen[note[0] - ord("0")].add(os.fsdecode(note[1:]))
+
+
+class _Shared(set[Any]):
+    """A set that also writes each new member to the shared file."""
+
+    def __init__(self, descriptor: int, kind: int) -> None:
+        super().__init__()
+        self._descriptor, self._start = descriptor, b"%d" % kind
+
+    def add(self, path: Any) -> None:
+        if path not in self and isinstance(path, str):
+            super().add(path)
+            with suppress(OSError, UnicodeError):  # the fork has closed all its descriptors
+                os.write(self._descriptor, self._start + os.fsencode(path) + b"\0")
+
+
+_installed: list[bool] = []
+_eyes: list[PythonEye] = []  # the one that watches
+
+
+def _before_fork() -> None:
+    for eye in _eyes:
+        eye.before_fork()
+
+
+def _in_fork() -> None:
+    for eye in _eyes:
+        eye.in_fork()
+
+
+def _texts(paths: set[Any]) -> Iterator[str]:
+    # A copy: a thread that the step left may add to it.
+    return (path for path in paths.copy() if path and "\0" not in path)

@@ -1,0 +1,115 @@
+"""What a worker saw of a step becomes what the log records: only reads that nothing declares."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from whyrun.execution.protocol.messages import SeenRead, StepReads
+from whyrun.graph.tables import InputAt, JobTable
+from whyrun.ids import split_site
+from whyrun.log.decoding import observed_field
+from whyrun.log.reads import MOST_OUTSIDE, Observed, Read, folder_sha256, is_project_path, own_names
+from whyrun.planning.consume import Consumption, Entry
+from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.inputs import InputValue
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedFields:
+    """The fields of `step_complete` and `step_failed` that say what was observed."""
+
+    observed: Observed | None = None
+    traced: bool = False
+    outside: list[str] = field(default_factory=list)
+    packages: dict[str, str] = field(default_factory=dict)
+
+    def to_event(self) -> dict[str, Any]:
+        return {
+            "observed": self.observed,
+            "traced": self.traced,
+            "outside": self.outside,
+            "packages": self.packages,
+        }
+
+
+NOTHING_OBSERVED = ObservedFields()
+
+
+class Observations:
+    """Of one run."""
+
+    def __init__(
+        self,
+        snapshot: PlanningSnapshot,
+        put_blob: Callable[[bytes], str],
+        note: Callable[[str], None],
+    ) -> None:
+        self._snapshot, self._put_blob, self._note = snapshot, put_blob, note
+        self._published: dict[str, frozenset[str]] = {}  # job → the paths that its instances publish
+        self._told: set[str] = set()  # paths outside of the project
+
+    def of(self, table: JobTable, consumed: Consumption, reads: StepReads | None) -> ObservedFields:
+        if reads is None:
+            return NOTHING_OBSERVED
+        outside = sorted(set(reads.outside))[:MOST_OUTSIDE]
+        for path in outside:
+            if path not in self._told:
+                self._told.add(path)
+                self._note(f"Job:{table.name} reads {path}, outside the project: declare it")
+        observed = {read.path: read for read in self._undeclared(table, consumed, reads.seen)}
+        return ObservedFields(
+            observed_field(observed.values(), self._put_blob) if observed else None,
+            reads.traced,
+            outside,
+            reads.packages,
+        )
+
+    def _undeclared(self, table: JobTable, consumed: Consumption, seen: list[SeenRead]) -> Iterator[Read]:
+        declared = {*self._snapshot.actions[table.name].files, *_bound_paths(consumed)}
+        published = self._published_by(table)
+        for each in seen:
+            # The worker may be one of a sandbox, which a step may have taken over.
+            if not is_project_path(each.path) or (each.kind == "file") != (each.sha256 is not None):
+                continue
+            if _is_in(each.path, declared) or (each.kind != "folder" and _is_in(each.path, published)):
+                continue
+            if each.kind != "folder":
+                yield Read(each.path, each.kind, each.sha256, each.by)
+                continue
+            own = own_names(published, each.path)
+            if own.issuperset(each.changed):
+                yield Read(each.path, "folder", folder_sha256(each.names, own), each.by)
+            else:
+                yield Read(each.path, "unknown", by=each.by)
+
+    def _published_by(self, table: JobTable) -> frozenset[str]:
+        if table.name not in self._published:
+            sites = (site for output in table.outputs for site in output.paths or ())
+            self._published[table.name] = frozenset(os.path.normpath(split_site(site)[0]) for site in sites)
+        return self._published[table.name]
+
+
+def _bound_paths(consumed: Consumption) -> Iterator[str]:
+    """The files and folders of the project that this instance is given."""
+    for entries in consumed.entries.values():
+        for entry in (entries,) if isinstance(entries, Entry) else entries:
+            if isinstance(entry.source, InputAt):
+                yield from _paths_of(entry.source.value)
+
+
+def _paths_of(value: InputValue) -> Iterator[str]:
+    for each in (value,) if value.elements is None else value.elements:
+        if each.path is not None:
+            yield os.path.normpath(each.path)
+
+
+def _is_in(path: str, paths: Set[str]) -> bool:
+    """Whether the path is one of these, or below one of them."""
+    while path not in paths:
+        path = path.rpartition("/")[0]
+        if not path:
+            return False
+    return True

@@ -1,0 +1,215 @@
+"""What steps read without declaring it, as the log records it: seen by the audit hook of their processes."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from project_lab import Lab, Ran
+from whyrun.artifacts.hashing import bytes_sha256
+from whyrun.log import events as ev
+from whyrun.log.reads import folder_sha256, own_names
+
+# Which modules a step's process has imported before is a matter of its start.
+pytestmark = pytest.mark.real_start
+
+Make = Callable[..., Lab]
+
+
+def observed(ran: Ran) -> dict[str, dict[str, str | None]]:
+    """Step → path → the hash of its content, or its kind where that has none."""
+    found: dict[str, dict[str, str | None]] = {}
+    for event in ran.events:
+        if isinstance(event, ev.StepComplete | ev.StepFailed):
+            reads = event.observed if isinstance(event.observed, list) else []
+            found[event.step_id] = {read.path: read.sha256 or read.kind for read in reads}
+    return found
+
+
+def sha(text: str) -> str:
+    return bytes_sha256(text.encode())
+
+
+STEPS = {
+    "steps.py": """
+        import glob, importlib, json, os, runpy, sqlite3
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+        from pathlib import Path
+        PROJECT = Path(os.environ["WHYRUN_PROJECT"])
+
+        def absolute(): return {"T": (PROJECT / "data/x.csv").read_text()}
+        def relative():
+            os.chdir(PROJECT / "data")
+            return {"T": open("../data/x.csv").read()}
+        def by_name(): return {"T": importlib.import_module("plug" + "in").NAME}
+        def run_file(): return {"T": runpy.run_path(str(PROJECT / ("tools/ma" + "ke.py")))["NAME"]}
+        def absent():
+            try:
+                json.loads((PROJECT / "conf.json").read_text())
+            except FileNotFoundError:
+                pass
+            return {"T": ""}
+        def listing(): return {"T": " ".join(sorted(os.path.basename(p) for p in glob.glob(f"{PROJECT}/data/*.csv")))}
+        def database():
+            with sqlite3.connect(PROJECT / "data/d.db") as d:
+                return {"T": str(d.execute("pragma user_version").fetchone()[0])}
+        def size(path): return len(Path(path).read_text())
+        def pool():
+            with ProcessPoolExecutor(1, mp_context=get_context("fork")) as p:
+                return {"T": str(p.submit(size, PROJECT / "data/x.csv").result())}
+        def link():
+            os.symlink(PROJECT / "data", "here")
+            return {"T": open("here/x.csv").read()}
+        def own(given):
+            assert given.read_text() and open(PROJECT / "given.txt").read()
+            (PROJECT / "log.txt").open("a").write("x")
+            Path("note.txt").write_text(open(PROJECT / "out/own").read() if (PROJECT / "out/own").exists() else "")
+            open(PROJECT / "log.txt").read(), open("note.txt").read(), open(PROJECT / ".git/HEAD").read()
+            return {"T": ""}
+        def publish(n): return {"T": str(len(os.listdir(PROJECT / "out/list")))}
+        """,
+    "plugin.py": "NAME = 'p'\n",
+    "tools/make.py": "NAME = 'm'\n",
+    "data/x.csv": "x\n",
+    "data/y.csv": "y\n",
+    "data/.hidden": "",
+    "given.txt": "g",
+    ".git/HEAD": "ref",
+    "data/d.db": b"",
+}
+JOBS = ("absolute", "relative", "by_name", "run_file", "absent", "listing", "database", "pool", "link")
+
+
+def jobs(*names: str) -> str:
+    lines = (
+        f"""  {name.title().replace("_", "")}:
+    uses: python
+    with: {{call: "steps:{name}"}}
+    outputs: {{T: {{type: text}}}}
+"""
+        for name in names
+    )
+    return "workflow: w\njobs:\n" + "".join(lines)
+
+
+def test_what_the_log_records_of_each_way_to_read_a_file_of_the_project(project: Make) -> None:
+    names = folder_sha256(["d.db", "x.csv", "y.csv"])
+    x = {"data/x.csv": sha("x\n")}
+    assert observed(project(jobs(*JOBS), STEPS).succeed()) == {
+        "Job:Absolute": x,
+        "Job:Relative": x,
+        "Job:ByName": {"plugin.py": sha("NAME = 'p'\n")},
+        "Job:RunFile": {"tools/make.py": sha("NAME = 'm'\n")},
+        "Job:Absent": {"conf.json": "absent"},
+        "Job:Listing": {"data": names},
+        "Job:Database": {"data/d.db": sha("")},
+        "Job:Pool": x,
+        "Job:Link": x,
+    }
+
+
+def test_inputs_code_own_files_and_state_do_not_count(project: Make) -> None:
+    workflow = """
+        workflow: w
+        inputs: {Given: {type: file, default: given.txt}}
+        jobs:
+          Own:
+            uses: python
+            with: {call: "steps:own", given: "${{ inputs.Given }}"}
+            outputs: {T: {type: text, path: out/own}}
+        """
+    lab = project(workflow, STEPS)
+    first = lab.succeed()
+    again = lab.succeed(force=["Job:Own"])  # `out/own` is there now
+    assert observed(first) == observed(again) == {"Job:Own": {}}
+    lines = (first.folder / "events.jsonl").read_text() if first.folder else ""
+    assert '"observed"' not in lines
+
+
+def test_names_that_the_instances_of_a_job_publish_do_not_count_in_the_folder(project: Make) -> None:
+    workflow = """
+        workflow: w
+        loops: {n: {values: [1, 2]}}
+        jobs:
+          Publish:
+            for: [n]
+            uses: python
+            with: {call: "steps:publish", n: "${{ n }}"}
+            outputs: {T: {type: text, path: "out/list/${{ n }}.txt"}}
+        """
+    lab = project(workflow, {**STEPS, "out/list/theirs.txt": ""})
+    only_theirs = {"out/list": folder_sha256(["theirs.txt"])}
+    assert observed(lab.succeed()) == {"Job:Publish[1]": only_theirs, "Job:Publish[2]": only_theirs}
+    assert own_names(["out/list/1.txt", "out/a/b", "c"], "out/list") == {"1.txt"}
+    assert own_names(["out/list/1.txt", "out/a/b", "c"], ".") == {"out", "c"}
+
+
+def test_a_file_that_changes_while_the_step_runs_is_unknown_and_a_failure_records_its_reads_too(project: Make) -> None:
+    code = """
+        import os, subprocess
+        def go():
+            project = os.environ["WHYRUN_PROJECT"]
+            open(f"{project}/data/x.csv").read()
+            subprocess.run(["sh", "-c", f"echo more >> {project}/data/x.csv"], check=True)
+            open(f"{project}/data/y.csv").read()
+            raise ValueError("no")
+        """
+    ran = project(jobs("go"), {**STEPS, "steps.py": code}).run()
+    assert ran.failed == {"Job:Go": ("FAILED", "ValueError")}
+    assert observed(ran) == {"Job:Go": {"data/x.csv": "unknown", "data/y.csv": sha("y\n")}}
+
+
+def test_steps_that_share_a_process_have_read_what_the_process_imported(project: Make) -> None:
+    workflow = """
+        workflow: w
+        loops: {n: {values: [1, 2]}}
+        jobs:
+          Shared:
+            for: [n]
+            uses: python
+            isolation: shared
+            with: {call: "steps:by_name"}
+            outputs: {T: {type: text}}
+        """
+    plugin = {"plugin.py": sha("NAME = 'p'\n")}
+    assert observed(project(workflow, STEPS).succeed(jobs=1)) == {"Job:Shared[1]": plugin, "Job:Shared[2]": plugin}
+
+
+def test_a_file_outside_the_project_is_told_once_and_recorded(project: Make, tmp_path_factory: Any) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "x.csv"
+    elsewhere.write_text("x")
+    code = f"""
+        import json, sys
+        def one(): return {{"T": open({str(elsewhere)!r}).read()}}
+        two = one
+        """
+    ran = project(jobs("one", "two"), {"steps.py": code}).succeed()
+    assert [event.outside for event in ran.of(ev.StepComplete)] == [[str(elsewhere)]] * 2
+    assert [note.partition(" ")[2] for note in ran.heard.notes] == [
+        f"reads {elsewhere}, outside the project: declare it"
+    ]
+    assert observed(ran) == {"Job:One": {}, "Job:Two": {}}
+
+
+def test_the_environment_of_the_interpreter_does_not_count(project: Make) -> None:
+    code = """
+        import importlib, os, sys
+        def go():
+            project = os.environ["WHYRUN_PROJECT"]
+            sys.path.insert(0, f"{project}/venv/lib")
+            import inside
+            open(f"{project}/__pycache__/x.txt").close()
+            import xml.dom.minidom, wsgiref.util
+            return {"T": inside.NAME}
+        """
+    files = {
+        "steps.py": code,
+        "venv/pyvenv.cfg": f"home = {sys.base_prefix}\n",
+        "venv/lib/inside.py": "NAME = 'i'\n",
+        "__pycache__/x.txt": "",
+    }
+    assert observed(project(jobs("go"), files).succeed()) == {"Job:Go": {}}
