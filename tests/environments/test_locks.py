@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from environment_lab import wheel
 
+from environment_lab import wheel
 from whyrun.environments.locks import Lock, read_lock
 from whyrun.errors import WhyrunError
 

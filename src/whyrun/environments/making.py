@@ -105,9 +105,13 @@ def _sync(folder: Path) -> None:
 
 
 def uv_program() -> str:
-    """The `uv` beside this interpreter (its wheel puts it there), or the one on PATH."""
-    beside = Path(sys.executable).with_name("uv")
-    found = str(beside) if beside.is_file() else shutil.which("uv")
+    """That of the installed package `uv`, or the one on PATH."""
+    try:
+        from uv import find_uv_bin  # imported late: an extra
+
+        return str(find_uv_bin())
+    except (ImportError, FileNotFoundError):
+        found = shutil.which("uv")
     if found is None:
         raise error("ENVIRONMENT_FAILED", "`uv`, which makes environments, is not installed", hint=_TO_INSTALL)
     return found

@@ -106,14 +106,23 @@ Selector = At | Loop | All
 
 
 class InputRef(msgspec.Struct, frozen=True):
-    """`inputs.Grid[row][0]`"""
+    """`inputs.Grid[row][0]`, `inputs.Sheet[sample].mask`
+
+    `selectors` are those of the array, or of the input's own loops; `fields` lead into a JSON value, each an `At` or a
+    `Loop` without offset.
+    """
 
     name: str
     selectors: tuple[Selector, ...]
     place: Place
+    fields: tuple[Selector, ...] = ()
 
     def __str__(self) -> str:
-        return f"inputs.{self.name}" + "".join(f"[{selector}]" for selector in self.selectors)
+        fields = "".join(
+            f".{f.index}" if isinstance(f, At) and isinstance(f.index, str) and f.index.isidentifier() else f"[{f}]"
+            for f in self.fields
+        )
+        return f"inputs.{self.name}" + "".join(f"[{selector}]" for selector in self.selectors) + fields
 
 
 class OutputRef(msgspec.Struct, frozen=True):

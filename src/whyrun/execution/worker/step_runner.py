@@ -21,6 +21,7 @@ from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.errors import WhyrunError, in_short
 from whyrun.execution.files.input_views import ReadOnlyViews
 from whyrun.execution.files.private_copy import PrivateCopies
 from whyrun.execution.files.scratch import step_folder
@@ -347,7 +348,10 @@ class StepRunner:
             lock = read_lock(self._project, environment.lock)
             if lock.sha256 != environment.sha256:
                 raise StepError("EnvironmentChanged", f"`{environment.lock}` is not the file of the plan any more")
-            make_environment(Path(self._environments), self._project, lock)
+            try:
+                make_environment(Path(self._environments), self._project, lock)
+            except WhyrunError as failed:
+                raise StepError("EnvironmentFailed", in_short(failed)) from None
         enter(folder, self._project)
 
     def _action(self, uses: str) -> LoadedAction:
