@@ -88,9 +88,16 @@ def test_the_report_of_a_run_is_the_state_at_its_end(told: Lab) -> None:
     rows = {row["id"]: row for row in first.get("artifacts?page=0")["rows"]}
     assert rows["Artifact:Print.Copy[1]"]["run"] == "r0001"
     assert first.bytes(rows["Artifact:Print.Copy[1]"]["sha256"]) == b"<b>cinema</b> Ben\n"
+    scores = first.get("results?pattern=Artifact%3AFit.Score%5B%2A%5D")["answer"]["rows"]
+    assert [(row["values"], row["runs"], row["states"]) for row in scores] == [
+        ([score], ["r0001"], ["available"]) for score in (0.0, 0.5, 1.0)
+    ]
     assert "later" not in json.dumps([first.part(name) for name in first.elements if name.startswith("m")])
+    second = made(told, "r0002").whys("Print")[1]["job"]
+    assert (second["latest_attempt"]["run"], [one["run"] for one in second["outputs"]]) == ("r0002", ["r0002"])
     third = made(told, "r0003")
     assert third.get("state")["failures"][0]["id"] == "Job:Check"
+    assert third.whys("Check")[0]["job"]["latest_attempt"]["status"] == "FAILED"
 
 
 def test_media(told: Lab) -> None:

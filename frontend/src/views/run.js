@@ -186,21 +186,30 @@ function slowest({slowest: steps, most_expensive: dear}) {
 
 function comparisons({comparisons: list}) {
   if (!list?.length) return nothing
+  const counted = [...list.reduce((all, one) => all.set(one.status, (all.get(one.status) ?? 0) + 1), new Map())]
   return section(
     'Compared',
-    html`<ul class="instances">
-      ${list.slice(0, 200).map(
-        (one) =>
-          html`<li data-id=${one.artifact} data-code=${one.status}>
-            <span></span
-            ><span class="row-main"
-              ><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
-              <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span
-              >${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span
-            ><span></span>
-          </li>`,
-      )}
-    </ul>`,
+    html`<p class="verdict">
+        ${counted.map(
+          ([status, n], at) =>
+            html`${at ? ', ' : ''}<b data-differs=${status} data-count=${n}
+                >${count(n)} ${status.toLowerCase().replaceAll('_', ' ')}</b
+              >`,
+        )}
+      </p>
+      <ul class="instances">
+        ${list.slice(0, 200).map(
+          (one) =>
+            html`<li data-id=${one.artifact} data-code=${one.status}>
+              <span></span
+              ><span class="row-main"
+                ><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
+                <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span
+                >${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span
+              ><span></span>
+            </li>`,
+        )}
+      </ul>`,
   )
 }
 
