@@ -34,6 +34,7 @@ export class Data extends EventTarget {
     entry.read = performance.now()
     try {
       entry.value = await this.source.get(request)
+      entry.at = performance.now()
       entry.error = undefined
     } catch (error) {
       entry.error = error

@@ -110,6 +110,33 @@ def test_media(told: Lab) -> None:
     assert made(told, media="all", largest=1).index["blobs"]
 
 
+def test_what_does_not_fit_is_left_out_the_largest_first(project: Any) -> None:
+    lab = project(
+        """
+        workflow: sizes
+        inputs: {Files: {type: "file[]", default: "given/*"}}
+        loops: {file: {each: inputs.Files}}
+        jobs:
+          Take:
+            for: [file]
+            uses: file/copy
+            with: {source: "${{ inputs.Files[file] }}"}
+            outputs: {File: {type: file}}
+        """,
+        {f"given/{n}.bin": os.urandom(n << 10) for n in (90, 10, 50, 200)},
+    )
+    sizes = [one["size"] for one in made(lab).index["blobs"].values()]
+    whole = len(made(lab).text) + (64 << 10)
+    for room, kept in ((whole, 4), (whole - 100_000, 3), (whole - 300_000, 2), (whole - 450_000, 1)):
+        found = made(lab, largest=room)
+        assert sorted(one["size"] for one in found.index["blobs"].values()) == sorted(sizes)[:kept]
+        assert found.index["left_out"] == (
+            [f"{4 - kept} contents: the file would be over {room / 1e6:.0f} MB (`--media all` takes them)"]
+            if kept < 4
+            else []
+        )
+
+
 def test_a_large_image_becomes_a_thumbnail(project: Any) -> None:
     from PIL import Image
 

@@ -7,7 +7,8 @@ import {lanesOf, scaleOf, toneOf} from './timeline.js'
 
 const ONE_BY_ONE = 240
 
-export function timeline({timeline: data, live}) {
+export function timeline({timeline: told, live}, late = 0) {
+  const data = {...told, duration: told.duration + late}
   const scale = scaleOf(data)
   const steps = lanesOf(data, scale.end)
   const lanes = steps.length ? Math.max(...steps.map((step) => step.lane)) + 1 : 1

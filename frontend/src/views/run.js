@@ -10,10 +10,13 @@ import {glyph} from '../states.js'
 
 const SHOWN = 50
 const CARDS = 3
+const EVENTS = 12
 
 export function runView(ctx) {
   const id = ctx.route.args[0]
-  return answer(ctx.read('run', {id}), (run) => {
+  const found = ctx.read('run', {id})
+  return answer(found, (run) => {
+    const late = run.live ? (performance.now() - found.at) / 1000 : 0 // its clock goes on between two answers
     const own = run.facts ?? {}
     const brief = ctx.state.runs?.find((one) => one.run === id) ?? own
     const state = run.live ? 'running' : (own.state ?? brief.state)
@@ -33,10 +36,10 @@ export function runView(ctx) {
           >${ago(own.started)}</span
         >${own.backend ? ` · ${own.backend}` : nothing}
       </p>
-      ${run.live && run.progress ? progress(run.progress) : nothing} ${failures(run)}
+      ${run.live && run.progress ? progress(run.progress, late) : nothing} ${failures(run)}
       ${
         run.timeline?.steps?.length
-          ? section('When', timeline(run), {
+          ? section('When', timeline(run, late), {
               aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`,
             })
           : nothing
@@ -60,7 +63,7 @@ export function runView(ctx) {
           ]),
         ]),
       )}
-      ${log(ctx, run)}
+      ${now(ctx, run)}${log(run)}
       ${
         run.sources?.length
           ? section(
@@ -109,12 +112,12 @@ const failureRow = (failure) =>
     <span class="row-main">${idLink(failure.id, {kind: false})}<span class="row-text bad">${failure.error}</span></span>
   </li>`
 
-const progress = ({ended, planned, done, left, elapsed}) =>
+const progress = ({ended, planned, done, left, elapsed}, late) =>
   html`<div class="progress">
     <progress max="1" value=${done ?? ended / Math.max(planned, 1)} aria-label="Progress"></progress>
     <span
-      >${count(ended)} of ${count(planned)} · ${duration(elapsed)} so
-      far${left === null || left === undefined ? '' : ` · about ${duration(left)} left`}</span
+      >${count(ended)} of ${count(planned)} · ${duration(elapsed + late)} so
+      far${left === null || left === undefined ? '' : ` · about ${duration(Math.max(left - late, 0))} left`}</span
     >
   </div>`
 
@@ -213,11 +216,22 @@ function comparisons({comparisons: list}) {
   )
 }
 
-function log(ctx, run) {
-  const news = ctx.ui.lines
-    .filter((line) => line.id?.startsWith(`${run.id}:`))
-    .map((line) => line.data.text ?? line.data.event)
-  const lines = [...(run.log?.lines ?? []), ...(run.live ? news.slice(-50) : [])]
+// The last events of a run that goes on, as they come.
+function now(ctx, run) {
+  const lines = ctx.ui.lines.filter((line) => line.id?.startsWith(`${run.id}:`)).slice(-EVENTS)
+  if (!run.live || !lines.length) return nothing
+  const text = ({ts, event, step_id: step, text: words}) =>
+    [String(ts).slice(11, 19), event, step, words].filter(Boolean).join(' ')
+  return section(
+    'As it happens',
+    html`<div class="output log">
+      <pre tabindex="0" aria-label="Events">${lines.map((line) => text(line.data)).join('\n')}</pre>
+    </div>`,
+  )
+}
+
+function log(run) {
+  const lines = run.log?.lines ?? []
   if (!lines.length) return nothing
   return section(
     'The last lines of the log',
