@@ -73,7 +73,7 @@ def main(start_json: str) -> None:
     os.environ.pop("PYTHONPATH", None)
     os.environ[PROJECT_VARIABLE] = start.project
     sys.argv = ["whyrun-worker"]
-    import_project_from_source(start.project)
+    import_project_from_source(start.project, apart=start.environments)
     # The folders of a copy come first: a package installed there could be the user's own, still edited, source.
     sys.path[:0] = [start.project, *(() if start.live else bundled_folders(start.project))]
 
