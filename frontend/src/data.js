@@ -34,7 +34,6 @@ export class Data extends EventTarget {
     entry.read = performance.now()
     try {
       entry.value = await this.source.get(request)
-      entry.at = performance.now()
       entry.error = undefined
     } catch (error) {
       entry.error = error

@@ -7,14 +7,8 @@ import {lanesOf, scaleOf, toneOf} from './timeline.js'
 
 const ONE_BY_ONE = 240
 
-<<<<<<< HEAD
-export function timeline({timeline: told, live}, late = 0) {
-  const data = {...told, duration: told.duration + late}
-  const scale = scaleOf(data)
-=======
 export function timeline({timeline: data, live}, now) {
   const scale = scaleOf(data, now)
->>>>>>> main
   const steps = lanesOf(data, scale.end)
   const lanes = steps.length ? Math.max(...steps.map((step) => step.lane)) + 1 : 1
   return html`<div class="timeline" tabindex="0" role="group" aria-label="Timeline">

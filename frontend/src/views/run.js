@@ -15,16 +15,11 @@ const EVENTS = 12
 export function runView(ctx) {
   const id = ctx.route.args[0]
   const found = ctx.read('run', {id})
-<<<<<<< HEAD
-  return answer(found, (run) => {
-    const late = run.live ? (performance.now() - found.at) / 1000 : 0 // its clock goes on between two answers
-=======
   if (found.error)
     return html`<p class="way"><a href=${link('runs')}>${icons.back}All runs</a></p>
       <h1>${id}</h1>
       ${problem(found.error)}`
   return answer(found, (run) => {
->>>>>>> main
     const own = run.facts ?? {}
     const brief = ctx.state.runs?.find((one) => one.run === id) ?? own
     const state = run.live ? 'running' : (own.state ?? brief.state)
@@ -46,17 +41,10 @@ export function runView(ctx) {
           >${ago(own.started)}</span
         >${own.backend ? ` · ${own.backend}` : nothing}
       </p>
-<<<<<<< HEAD
-      ${run.live && run.progress ? progress(run.progress, late) : nothing} ${failures(run)}
-      ${
-        run.timeline?.steps?.length
-          ? section('When', timeline(run, late), {
-=======
       ${run.live && run.progress ? progress(run.progress, elapsed) : nothing} ${failures(run)}
       ${
         run.timeline?.steps?.length
           ? section('When', timeline(run, elapsed), {
->>>>>>> main
               aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`,
             })
           : nothing
@@ -129,21 +117,12 @@ const failureRow = (failure) =>
     <span class="row-main">${idLink(failure.id, {kind: false})}<span class="row-text bad">${failure.error}</span></span>
   </li>`
 
-<<<<<<< HEAD
-const progress = ({ended, planned, done, left, elapsed}, late) =>
-  html`<div class="progress">
-    <progress max="1" value=${done ?? ended / Math.max(planned, 1)} aria-label="Progress"></progress>
-    <span
-      >${count(ended)} of ${count(planned)} · ${duration(elapsed + late)} so
-      far${left === null || left === undefined ? '' : ` · about ${duration(Math.max(left - late, 0))} left`}</span
-=======
 const progress = ({ended, planned, done, left, elapsed}, now) =>
   html`<div class="progress">
     <progress max="1" value=${done ?? ended / Math.max(planned, 1)} aria-label="Progress"></progress>
     <span
       >${count(ended)} of ${count(planned)} · ${duration(now ?? elapsed)} so
       far${left === null || left === undefined ? '' : ` · about ${duration(left)} left`}</span
->>>>>>> main
     >
   </div>`
 
