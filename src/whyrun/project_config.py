@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from sys import float_info
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -15,8 +16,11 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "keep_inputs"]
+_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "keep_inputs", "trace", "strict"]
 _LIMITS = "[resources]\n         gpu = 1"
+
+Trace = Literal["first", "always", "never"]
+_TRACES = get_args(Trace)
 
 Problem = tuple[str, str, str]  # key, message, hint
 
@@ -28,6 +32,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     gets the status of a run when the run ends. `prepare`: a bash command that prepares a worker before its first step.
     `import_late`: packages that a worker does not import before it forks the process of a step.
     `store`: the URL or folder of a shared store. `keep_inputs`: whether small input files are kept with the runs.
+    `trace`: which instances of a job strace watches. `strict`: whether undeclared reads fail a step.
     """
 
     resources: Mapping[str, float] | None = None
@@ -36,6 +41,8 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     store: str | None = None
     import_late: tuple[str, ...] = ()
     keep_inputs: bool = True
+    trace: Trace = "first"
+    strict: bool = False
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -75,6 +82,8 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("store"),
         tuple(data.get("import_late", ())),
         data.get("keep_inputs", True),
+        data.get("trace", "first"),
+        data.get("strict", False),
     )
 
 
@@ -124,9 +133,15 @@ def _of_store(value: Any) -> Iterator[Problem]:
         yield "store", what, hint
 
 
-def _of_switch(value: Any) -> Iterator[Problem]:
+def _of_switch(key: str, value: Any) -> Iterator[Problem]:
     if not isinstance(value, bool):
-        yield "keep_inputs", "`keep_inputs` is true or false", "keep_inputs = true"
+        yield key, f"`{key}` is true or false", f"{key} = true"
+
+
+def _of_trace(value: Any) -> Iterator[Problem]:
+    if value not in _TRACES:
+        what = "`trace` says which instances of a job are watched by strace: first, always or never"
+        yield "trace", what, 'trace = "always"'
 
 
 def _holds_credentials(url: str) -> bool:
@@ -150,5 +165,7 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "prepare": _of_script,
     "import_late": _of_packages,
     "store": _of_store,
-    "keep_inputs": _of_switch,
+    "keep_inputs": partial(_of_switch, "keep_inputs"),
+    "trace": _of_trace,
+    "strict": partial(_of_switch, "strict"),
 }

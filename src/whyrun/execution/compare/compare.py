@@ -349,7 +349,7 @@ def compare_workflow(
         secrets = needed_secrets(project, snapshot, executing)
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, executing)
-            policy = Policy(limits, options.fail_fast, options.grace)
+            policy = Policy(limits, options.fail_fast, options.grace, project.config.trace)
             spec = ComparisonRun(project, snapshot, subjects, records, compare, secrets, policy)
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
             run = execute_run(spec, environment)

@@ -15,6 +15,7 @@ from whyrun.execution.backends.base import Backend
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
 from whyrun.execution.dispatch.step_builder import FromRun, input_sources, recorded_bindings, step_cfg, step_needs
+from whyrun.execution.dispatch.tracing import Tracing
 from whyrun.execution.protocol.messages import EarlierVersion, ExecStep
 from whyrun.execution.recording.observed import NOTHING_OBSERVED, ObservedFields
 from whyrun.graph.tables import JobTable
@@ -48,6 +49,7 @@ class ActiveStep:
     timeout: float | None
     code: Versions | None = None  # file versions of its action at submission, where the worker reads them in place
     began: float | None = None  # monotonic
+    began_at: str = ""  # the timestamp of its worker
     killed_for: ev.FailureStatus | None = None  # why we sent it a signal
     observed: ObservedFields = NOTHING_OBSERVED  # once it has ended
 
@@ -107,10 +109,12 @@ class Dispatcher:
         reusable: ReusableResults,
         secrets: RunSecrets,
         from_run: FromRun,
+        tracing: Tracing,
     ) -> None:
         self._snapshot, self._backend, self._reusable = snapshot, backend, reusable
         self._recorder, self._put_blob = reusable.publisher.recorder, reusable.store.put_bytes
         self._secrets, self._from_run = secrets, from_run
+        self.tracing = tracing
 
     def dispatch(
         self, step: PreparedStep, attempt: int, recalled: Recalled, compare: Mapping[str, EarlierVersion]
@@ -136,6 +140,7 @@ class Dispatcher:
             recalled_elsewhere=recalled.elsewhere,
             compare=dict(compare),
             shared=table.decl.isolation == "shared",
+            trace=self.tracing.watches(table.name, step.id),
         )
         self._recorder.command(command)
         bindings = recorded_bindings(table, position, consumed, action, self._put_blob)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,26 +46,50 @@ class Observations:
         snapshot: PlanningSnapshot,
         put_blob: Callable[[bytes], str],
         note: Callable[[str], None],
+        look: Callable[[Sequence[Read], int, Collection[str]], list[Read]],
     ) -> None:
-        self._snapshot, self._put_blob, self._note = snapshot, put_blob, note
+        """`look`: these reads as they are now, see `PresentReads`."""
+        self._snapshot, self._put_blob, self._note, self._look = snapshot, put_blob, note, look
         self._published: dict[str, frozenset[str]] = {}  # job → the paths that its instances publish
-        self._told: set[str] = set()  # paths outside of the project
+        self._traced: dict[str, list[Read]] = {}  # job → what only strace saw of its traced instance
+        self._told: set[str] = set()
 
-    def of(self, table: JobTable, consumed: Consumption, reads: StepReads | None) -> ObservedFields:
+    def of(
+        self, table: JobTable, consumed: Consumption, reads: StepReads | None, began: int, *, succeeded: bool
+    ) -> ObservedFields:
+        """`began`: when the step began, in nanoseconds."""
+        known = () if reads is not None and reads.traced else self._known(table.name)
         if reads is None:
-            return NOTHING_OBSERVED
+            if not known:
+                return NOTHING_OBSERVED
+            reads = StepReads()
+        if reads.untraced:
+            self._tell(f"undeclared reads of programs are not seen: {reads.untraced}")
         outside = sorted(set(reads.outside))[:MOST_OUTSIDE]
         for path in outside:
-            if path not in self._told:
-                self._told.add(path)
-                self._note(f"Job:{table.name} reads {path}, outside the project: declare it")
+            self._tell(f"Job:{table.name} reads {path}, outside the project: declare it", path)
         observed = {read.path: read for read in self._undeclared(table, consumed, reads.seen)}
+        if reads.traced and succeeded:
+            self._traced[table.name] = [read for read in observed.values() if read.by == "strace"]
+        if known:
+            unseen = [read for read in known if read.path not in observed]
+            observed |= {read.path: read for read in self._look(unseen, began, self._published_by(table))}
         return ObservedFields(
             observed_field(observed.values(), self._put_blob) if observed else None,
             reads.traced,
             outside,
             reads.packages,
         )
+
+    def _known(self, job: str) -> Sequence[Read]:
+        """What only strace saw of the job's traced instance, in this run or before."""
+        return self._traced.get(job, ())
+
+    def _tell(self, note: str, what: str = "") -> None:
+        """Once a run."""
+        if (what or note) not in self._told:
+            self._told.add(what or note)
+            self._note(note)
 
     def _undeclared(self, table: JobTable, consumed: Consumption, seen: list[SeenRead]) -> Iterator[Read]:
         declared = {*self._snapshot.actions[table.name].files, *_bound_paths(consumed)}

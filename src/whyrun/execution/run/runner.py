@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec import UNSET
 
@@ -20,6 +20,8 @@ from whyrun.execution.dispatch.code_guard import CodeGuard
 from whyrun.execution.dispatch.dispatch import ActiveStep, Dispatcher, PreparedStep, Recalled, RememberedRequests
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
+from whyrun.execution.dispatch.tracing import Tracing
+from whyrun.execution.protocol.framing import nanoseconds
 from whyrun.execution.protocol.messages import (
     EarlierVersion,
     Message,
@@ -53,6 +55,7 @@ from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import Forced, why_executed
 from whyrun.planning.reuse import Reuse
+from whyrun.project_config import Trace
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 COUNTED: tuple[StepState, ...] = (
@@ -84,6 +87,8 @@ class Policy:
     limits: Mapping[str, float]
     fail_fast: bool
     grace: float  # seconds between SIGTERM and SIGKILL
+    trace: Trace = "first"
+    planned_at: int = field(default_factory=time.time_ns)
 
 
 class Runner:
@@ -103,7 +108,8 @@ class Runner:
         self.reusable = ReusableResults(work.snapshot, publisher)
         self.reusable.announce_sections(work.plan)
         self.reusable.restore_planned(work.plan)
-        self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run)
+        tracing = Tracing(policy.trace, lambda job: True)
+        self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run, tracing)
         forced = {job.node for job in work.plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
         self.requests = RememberedRequests(work.snapshot, forced)
         self.outcomes = self.make_outcomes(publisher)
@@ -321,7 +327,7 @@ class Runner:
     def handle_one(self, active: ActiveStep, message: Message, finished: list[FinishedStep]) -> None:
         match message:
             case StepBegan():
-                active.began = time.monotonic()
+                active.began, active.began_at = time.monotonic(), message.ts
                 self.begin(active, message.ts)
                 if self.termination.ordered:
                     self.termination.order_late(active.id)
@@ -371,7 +377,7 @@ class Runner:
         code.loaded(message.loaded)
         edited = code.edited_while_running(active.table.name, active.code) if active.code is not None else None
         self.termination.judge_timeout(active, message)
-        active.observed = self.outcomes.observations.of(active.table, active.step.consumed, message.reads)
+        self.observe(active, message)
         self.recorder.metrics(active.id, message.metrics, message.ts)
         self.usage.add(active.id, message.metrics)
         if active.killed_for is not None:
@@ -393,6 +399,17 @@ class Runner:
             self.scheduler.move(active.node, "finish")
             self.recorder.reporter.step_took(active.id, message.duration)
             finished.append((active, message))
+
+    def observe(self, active: ActiveStep, message: StepFinished) -> None:
+        """What the step read becomes part of its record."""
+        succeeded = message.error_type is None and active.killed_for is None
+        self.dispatcher.tracing.ended(active.table.name, active.id, succeeded=succeeded)
+        # Elsewhere it read a copy that was made after the plan.
+        in_place = active.code is not None and bool(active.began_at)
+        began = nanoseconds(active.began_at) if in_place else self.policy.planned_at
+        active.observed = self.outcomes.observations.of(
+            active.table, active.step.consumed, message.reads, began, succeeded=succeeded
+        )
 
     def step_lost(self, active: ActiveStep, message: StepLost) -> None:
         metrics = {"step_duration_ms": round(message.duration * 1000, 3), **message.metrics}
