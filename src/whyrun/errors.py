@@ -74,6 +74,8 @@ CODES: dict[str, Code] = {
     "SECRET_IN_REPORT": _invalid("A report would contain the value of a secret; nothing was written."),
     "SECRET_IN_BUNDLE": _invalid("Code for another machine contains the value of a secret; nothing was sent."),
     "BUNDLE_TOO_LARGE": _invalid("The project folder is too large to be sent to another machine."),
+    "ENVIRONMENT_INVALID": _invalid("`environment:` names a file that does not say exact versions of its packages."),
+    "ENVIRONMENT_FAILED": _invalid("The environment of a planned job cannot be made; nothing ran."),
     "SANDBOX_UNAVAILABLE": _invalid("A step must run in a sandbox, but this machine cannot create one."),
     "USAGE": _invalid("The arguments or options of a command do not fit together."),
     "NOT_KEEPABLE": _invalid("`keep` cannot let this result stand, or there is nothing to keep."),

@@ -24,6 +24,7 @@ Kind = Literal["Input", "Job", "Artifact"]
 Index = int | float | str
 
 _NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
+_FIELD = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _BARE = lazy_regex(r"[A-Za-z0-9_.+-]+")
 _INTEGER = lazy_regex(r"-?[0-9]+")
 _NUMBER = lazy_regex(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
@@ -85,6 +86,11 @@ def format_index(index: Index) -> str:
 
 def format_indices(indices: Sequence[Index]) -> str:
     return "".join(f"[{format_index(i)}]" for i in indices)
+
+
+def part_id(id_: str, key: Index) -> str:
+    """The ID of a field of a JSON value, or of an item of a list in it: `Input:Settings.size`, `Input:Settings[0]`."""
+    return f"{id_}.{key}" if isinstance(key, str) and _FIELD.fullmatch(key) else f"{id_}[{format_index(key)}]"
 
 
 def format_words(indices: Sequence[Index]) -> list[str]:

@@ -16,7 +16,7 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "keep_inputs", "trace", "strict"]
+_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "inputs", "keep_inputs", "trace", "strict"]
 _LIMITS = "[resources]\n         gpu = 1"
 
 Trace = Literal["first", "always", "never"]
@@ -31,7 +31,8 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     `resources`: limits for the `resources:` of jobs. `on_finish`: a command (for the shell, or a list of words) that
     gets the status of a run when the run ends. `prepare`: a bash command that prepares a worker before its first step.
     `import_late`: packages that a worker does not import before it forks the process of a step.
-    `store`: the URL or folder of a shared store. `keep_inputs`: whether small input files are kept with the runs.
+    `store`: the URL or folder of a shared store. `inputs`: what a step gets in place of large inputs, a `link` to the
+    original or a read-only `view` of it. `keep_inputs`: whether small input files are kept with the runs.
     `trace`: which instances of a job strace watches. `strict`: whether undeclared reads fail a step.
     """
 
@@ -40,6 +41,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     prepare: str | None = None
     store: str | None = None
     import_late: tuple[str, ...] = ()
+    inputs: str = "link"
     keep_inputs: bool = True
     trace: Trace = "first"
     strict: bool = False
@@ -81,6 +83,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("prepare"),
         data.get("store"),
         tuple(data.get("import_late", ())),
+        data.get("inputs", "link"),
         data.get("keep_inputs", True),
         data.get("trace", "first"),
         data.get("strict", False),
@@ -133,6 +136,11 @@ def _of_store(value: Any) -> Iterator[Problem]:
         yield "store", what, hint
 
 
+def _of_inputs(value: Any) -> Iterator[Problem]:
+    if value not in ("link", "view"):
+        yield "inputs", '`inputs` is "link" or "view": what steps get in place of large inputs', 'inputs = "view"'
+
+
 def _of_switch(key: str, value: Any) -> Iterator[Problem]:
     if not isinstance(value, bool):
         yield key, f"`{key}` is true or false", f"{key} = true"
@@ -165,6 +173,7 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "prepare": _of_script,
     "import_late": _of_packages,
     "store": _of_store,
+    "inputs": _of_inputs,
     "keep_inputs": partial(_of_switch, "keep_inputs"),
     "trace": _of_trace,
     "strict": partial(_of_switch, "strict"),

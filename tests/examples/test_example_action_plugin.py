@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+import page_checks
+
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "action-plugin"
 
 OFFLINE = ("--quiet", "--no-deps", "--no-index", "--no-build-isolation", "--disable-pip-version-check")
@@ -116,6 +118,21 @@ def test_the_template_is_discovered_and_runs(installed: Installed, project: Call
     assert json.loads((folder / "out" / "words.json").read_text()) == words
     again = installed.whyrun(folder, "run")
     assert (again.returncode, again.stderr) == (0, "loud-words after r0001: nothing to do, 2 of 2 jobs up to date\n")
+
+
+def test_the_report_says_why_as_explain_does(installed: Installed, project: Callable[[str], Path]) -> None:
+    folder = project((EXAMPLE / "workflow.yaml").read_text(encoding="utf-8"))
+    assert installed.whyrun(folder, "run").returncode == 0
+    (folder / "poem.txt").write_text("The rain in autumn.\n")
+    done = installed.whyrun(folder, "report")
+    assert (done.returncode, done.stdout) == (0, "report.html\n"), done.stderr
+    opened = page_checks.Opened((folder / "report.html").read_text())
+    explained = json.loads(installed.whyrun(folder, "explain", "--json").stdout)
+    jobs = {job["id"]: job for layer in explained["layers"] for job in layer["jobs"]}
+    assert {id_: opened.whys(id_.removeprefix("Job:"))[0]["explain"] for id_ in jobs} == jobs
+    assert {id_: [reason["code"] for reason in job["reasons"]] for id_, job in jobs.items()} == {
+        "Job:Shout": ["INPUT_CHANGED"], "Job:Words": ["UPSTREAM_DIRTY"],
+    }  # fmt: skip
 
 
 def test_another_version_of_the_package_is_told_by_name(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+import page_checks
 from fork_server import shell_environment
 from project_lab import Lab, codes, reasons
 
@@ -139,6 +140,18 @@ def test_another_seed_runs_what_depends_on_it_and_nothing_else(causal: Lab) -> N
     ]
     assert causal.succeed().executed == sorted([*new, *after])
     assert {row["seeds"] for row in csv.DictReader(causal.read("results/summary.csv").splitlines())} == {"6"}
+
+
+def test_the_page_says_the_same(causal: Lab, tmp_path: Path) -> None:
+    """Whatever runs and whatever does not: 44 jobs that will run after another seed, and those that are up to date."""
+    causal.edit("workflow.yaml", "[0, 1, 2, 3, 4]", "[0, 1, 2, 3, 4, 5]")
+    page_checks.check_views(causal)
+    with page_checks.opened_report(causal, tmp_path / "report.html") as viewer:
+        page_checks.check_page(viewer, causal)
+        viewer.go("artifact", "Artifact:best.graph[asia]")
+        assert "8 nodes, 7 edges" in viewer.main_text()
+        viewer.go("artifact", "Artifact:sample.data[asia][100][0]")
+        assert "100 rows" in viewer.main_text()
 
 
 def test_a_parameter_of_one_algorithm_concerns_that_algorithm_alone(causal: Lab) -> None:

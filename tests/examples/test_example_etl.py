@@ -18,7 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
+import page_checks
 from fork_server import shell_environment
+from project_lab import Lab
 
 for needed in ("duckdb", "pymysql", "adbc_driver_postgresql"):
     pytest.importorskip(needed)
@@ -109,6 +111,7 @@ def test_the_demo_holds_and_its_numbers_are_right(tmp_path: Path) -> None:
         ["country", "orders", "euros", "of_sales"],
         *([country, str(count), str(euros), str(euros)] for country, (count, euros) in totals.items()),
     ]
+    page_checks.check_views(Lab(tmp_path / "etl"))
 
 
 def test_the_demo_fails_where_it_would_lie(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+import page_checks
 from fork_server import shell_environment
 from project_lab import Lab, reasons
 from whyrun.planning.plan import Plan
@@ -247,6 +248,23 @@ def test_an_industry_without_firms_changes_no_result(panel: PanelLab) -> None:
     ran = panel.succeed()
     assert ran.executed == ["Job:add_industry"]
     assert ran.reused == dict.fromkeys(("Job:diagnose", "Job:fixed_effects", "Job:figure", "Job:table"), "r0001")
+
+
+def test_the_page_says_the_same(panel: PanelLab, tmp_path: Path) -> None:
+    """Reasons, plans, and what the summary of the composition says: rows that met, and the branch that was taken."""
+    panel.edit("data/labels.csv", "Debt", "Total debt")
+    page_checks.check_views(panel)
+    summary = panel.summary()
+    with page_checks.opened_report(panel, tmp_path / "report.html") as viewer:
+        page_checks.check_page(viewer, panel)
+        viewer.go("datasets")
+        text = " ".join(viewer.main_text().split())
+        for merge in (one for one in summary["decisions"] if one["kind"] == "merge"):
+            rows = merge["rows"]
+            assert f"{rows['matched_left']:,} of {rows['left']:,} rows matched" in text
+            assert f"{rows['matched_right']:,} of {rows['right']:,} rows matched" in text
+            assert (f", {rows['unmatched_left']:,} did not" in text) == bool(rows["unmatched_left"])
+        assert "taken fixed_effects not taken pooled" in text
 
 
 def test_a_key_that_occurs_twice_is_refused_with_counts_and_keys(panel: PanelLab) -> None:

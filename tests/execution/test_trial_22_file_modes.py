@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from fork_server import run_command
+from project_lab import Lab
+from whyrun.artifacts.store import Store
+from whyrun.execution.run.preflight import complete_killed_run
 
 FLOW = """
 workflow: w
@@ -23,11 +28,15 @@ jobs:
       run: |
         stat -c %a .. > "$out_Mode"
         mkdir "$out_Tree"; cp "$folder/x" "$out_Tree/x"
-        echo '{}' > "$out_Json"
+        echo '{}' > "$out_Json"; echo printed
     outputs: {Mode: {type: text, path: mode.txt}, Tree: {type: directory, path: tree}, Json: {type: json, path: j.json}}
-  Fail: {uses: shell, with: {run: 'echo half > left; exit 1'}, outputs: {T: {type: text}}}
+  Fail: {uses: shell, with: {run: 'echo half > left; echo printed; exit 1'}, outputs: {T: {type: text}}}
+  Then: {uses: shell, needs: [Make], with: {run: 'echo printed > "$out_T"; echo printed'}, outputs: {T: {type: text}}}
 """
 GROUP = 61234  # of nobody
+NOBODY = 65534
+STEPS = ("Make", "Fail", "Then")  # more than workers: the logs of a worker's second step are files that it made anew
+EVIDENCE = ("events.jsonl", "steps/Fail/scratch/work/left", *(f"steps/{job}/stdout.log" for job in STEPS))
 SEALED = 0o444  # stored bytes are never written again
 
 
@@ -46,7 +55,11 @@ def run(folder: Path, mask: int) -> None:
         (folder / "given/x").write_text("x\n")
         (folder / "workflow.yaml").write_text(FLOW)
         environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
-        for words, code in ((["run", "-q"], 1), (["plan", "--save", "p.json"], 0), (["compare", "-q", "Job:Make"], 0)):
+        for words, code in (
+            (["run", "-q", "--jobs", "2", "--log-file", "told.log"], 1),
+            (["plan", "--save", "p.json"], 0),
+            (["compare", "-q", "Job:Make"], 0),
+        ):
             done = run_command(words, cwd=folder, env=environment, timeout=300)
             assert done.returncode == code, done.stderr
 
@@ -67,7 +80,7 @@ def test_members_of_a_group_can_all_run_a_shared_project(tmp_path: Path) -> None
     tmp_path.chmod(0o2775)
     run(tmp_path, 0o002)
     found = modes(tmp_path)
-    assert ".whyrun/w/runs/r0001/events.jsonl" in found
+    assert found.keys() >= {"told.log", *(f".whyrun/w/runs/r0001/{name}" for name in EVIDENCE)}
     assert [path for path, mode in found.items() if not mode & stat.S_IWGRP and mode != SEALED] == []
     assert {path.lstat().st_gid for path in tmp_path.rglob("*")} == {GROUP}
     assert (tmp_path / "mode.txt").read_text() == "2700\n"
@@ -77,3 +90,37 @@ def test_a_private_umask_keeps_the_state_private(tmp_path: Path) -> None:
     run(tmp_path, 0o077)
     assert {path: oct(mode) for path, mode in modes(tmp_path).items() if mode & 0o077} == {}
     assert (tmp_path / "mode.txt").read_text() == "700\n"
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder in which any user may write; pytest's own are closed to others."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o777)
+    yield folder
+    shutil.rmtree(folder)
+
+
+def test_what_the_killed_run_of_another_member_left_stops_nobody(open_folder: Path) -> None:
+    """Its scratch folder is closed to all others, who could not run until its owner had given a command."""
+    lab = Lab(open_folder)
+    with umask(0):
+        lab.write({"workflow.yaml": FLOW.replace("Fail:", "Last:").replace("exit 1", "touch $out_T"), "given/x": "x"})
+        lab.succeed()
+        state = lab.opened().state
+        (run,) = state.runs()
+        (status := run.path / "status.json").unlink()
+        theirs = state.scratch / f"{run.name}-1-1"
+        (theirs / "work").mkdir(parents=True)
+        theirs.chmod(0o700 if os.geteuid() == 0 else 0)
+        if os.geteuid() == 0:
+            os.seteuid(NOBODY)
+        try:
+            complete_killed_run(run, Store(state.store), state.scratch)
+        finally:
+            if os.getuid() == 0:
+                os.seteuid(0)
+    assert status.exists()
+    told = f"{theirs.name}: what its steps left could not be kept: the folder belongs to another user\n"
+    assert (run.path / "debug.log").read_text().endswith(told)
+    theirs.chmod(0o700)

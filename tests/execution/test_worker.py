@@ -127,7 +127,8 @@ def test_an_input_edited_while_the_step_runs_fails_it_and_stores_nothing(lab: La
     assert error == (
         "InputChangedDuringRun",
         "`x.txt` (Input:X) does not have the planned content, or was written to meanwhile; run again; if "
-        "the step itself writes to it, let it work on a copy (`cp -rL`): large inputs are links",
+        "the step itself writes to it, let it work on a copy (`cp -rL`): large inputs are links, "
+        'or read-only with `inputs = "view"` in `whyrun.toml`',
     )
     assert not lab.store.has(hashlib.sha256(b"result-of-f").hexdigest())
 

@@ -91,9 +91,9 @@ def test_files_are_assumed_by_another_path_or_another_content(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("assume", "message", "hint"),
     [
-        ("Input:Topic.with.x=changed", "`--assume Input:Topic.with.x`: the workflow has no such input",
-         "parameters and actions follow from the workflow; assume one of its inputs, or an element of one"),
-        ("Input:Topic.action=changed", "`--assume Input:Topic.action`: the workflow has no such input",
+        ("Input:Topic.with.x=changed", "`--assume`: `Input:Topic.with.x`: it has type `string`, so it has no field",
+         "only inputs of type `json` have fields"),
+        ("Input:Other.action=changed", "`--assume Input:Other.action`: the workflow has no such input",
          "parameters and actions follow from the workflow; assume one of its inputs, or an element of one"),
         ("Input:Topik=changed", "`--assume Input:Topik`: the workflow has no such input",
          "did you mean `Input:Topic`?"),

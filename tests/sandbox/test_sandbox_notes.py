@@ -10,7 +10,7 @@ from sandbox_lab import SandboxProject
 
 from whyrun.execution.recording.failure_notes import sandbox_note
 from whyrun.workflow.model import SandboxDecl
-from whyrun.workflow.parsing.job_keys import LEAST_MEMORY, LEAST_PROCESSES
+from whyrun.workflow.parsing.running_keys import LEAST_MEMORY, LEAST_PROCESSES
 
 Make = Callable[[dict[str, str]], SandboxProject]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import gzip
 import json
 import os
 import re
@@ -12,37 +10,13 @@ from typing import Any
 import pytest
 from viewer_lab import FILES, WORKFLOW, open_state, view
 
+from page_checks import Opened
 from project_lab import Lab
 from whyrun.errors import WhyrunError
 from whyrun.viewer import report as report_module
 from whyrun.viewer.page import APP, asset, script_hash
 from whyrun.viewer.report import ReportOptions, make_report
 from whyrun.viewer.views import Views
-
-
-class Opened:
-    """A report as the page reads it."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.elements = dict(re.findall(r'<script type="text/plain" id="(\w+)">([^<]*)</script>', text))
-        self.first = self.part("m0")
-        self.index = self.first.pop("index")
-
-    def part(self, name: str) -> dict[str, Any]:
-        return json.loads(gzip.decompress(base64.b64decode(self.elements[name])))
-
-    def get(self, member: str) -> Any:
-        if member in self.first:
-            return self.first[member]
-        return self.part(self.index["members"]["others"][member])[member]
-
-    def whys(self, job: str) -> list[Any]:
-        parts = self.index["members"]["why"][job]
-        return [one for n, part in enumerate(parts) for one in self.part(part)[f"why/{job}/{n}"]]
-
-    def bytes(self, sha256: str) -> bytes:
-        return base64.b64decode(self.elements[self.index["blobs"][sha256]["element"]])
 
 
 def made(lab: Lab, at: str | None = None, **options: Any) -> Opened:

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from whyrun.errors import InvalidError
-from whyrun.workflow.inputs import IndexProblem, InputValue, element, known_inputs, lookup
+from whyrun.graph.inputs import lookup
+from whyrun.workflow.inputs import IndexProblem, InputValue, element, known_inputs
 from whyrun.workflow.model import Type, Workflow
 from whyrun.workflow.parsing.parse import parse_workflow
 

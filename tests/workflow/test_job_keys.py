@@ -21,10 +21,11 @@ from whyrun.workflow.model import JobDecl
 from whyrun.workflow.parsing.declarations import INPUT_KEYS
 from whyrun.workflow.parsing.file import WORKFLOW_KEYS
 from whyrun.workflow.parsing.imports import IMPORT_KEYS
-from whyrun.workflow.parsing.job_keys import JOB_KEYS, RETRIES_KEYS, SANDBOX_KEYS
+from whyrun.workflow.parsing.job_keys import JOB_KEYS, RETRIES_KEYS
 from whyrun.workflow.parsing.loops import LOOP_KEYS
 from whyrun.workflow.parsing.outputs import COMPARE_KEYS, OUTPUT_KEYS
 from whyrun.workflow.parsing.parse import parse_workflow, workflow_schema
+from whyrun.workflow.parsing.running_keys import ENVIRONMENT_KEYS, SANDBOX_KEYS
 
 NOT_KEYS = {"name", "place", "places", "broken", "in_plan"}  # fields of `JobDecl` that no key gives
 NAMES = [row.name for row in JOB_KEYS]
@@ -53,6 +54,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "retries": (2, {"max": 3, "backoff": "10s"}),
     "resources": ({"gpu": 1}, {"gpu": 2}),
     "sandbox": ({"memory": "2GB"}, {"network": True}),
+    "environment": ({"python": "requirements.txt"}, {"python": "other.txt"}),
     "isolation": ("shared", "process"),
     "deterministic": (True, False),
     "description": ("one", "two"),
@@ -95,7 +97,7 @@ def test_every_field_of_a_job_has_one_row_and_every_row_a_field() -> None:
     "keys",
     [
         WORKFLOW_KEYS, INPUT_KEYS, LOOP_KEYS, IMPORT_KEYS, OUTPUT_KEYS, COMPARE_KEYS, JOB_KEYS, RETRIES_KEYS,
-        SANDBOX_KEYS,
+        SANDBOX_KEYS, ENVIRONMENT_KEYS,
     ],
 )  # fmt: skip
 def test_every_row_has_a_sentence_and_a_schema(keys: tuple[Key, ...]) -> None:
@@ -142,7 +144,8 @@ def own(run, word=""): ...
 
 def fingerprint(folder: Path, file: dict[str, Any]) -> str:
     """Of the first instance of the job."""
-    for name, text in {"actions/own.py": OWN, "a.py": "1", "b.py": "2", "w.yaml": json.dumps(file)}.items():
+    code = {"actions/own.py": OWN, "a.py": "1", "b.py": "2", "requirements.txt": "a==1", "other.txt": "a==2"}
+    for name, text in {**code, "w.yaml": json.dumps(file)}.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text(text)
     opened = Project.open(folder / "w.yaml")

@@ -1,6 +1,6 @@
 // One run: what failed first, then time, jobs, output and environment. It moves while the run goes on.
 import {html, nothing} from 'lit'
-import {answer, command, facts, idLink, icons, section, state as stateChip} from '../parts/basics.js'
+import {answer, command, facts, idLink, icons, problem, section, state as stateChip} from '../parts/basics.js'
 import {failureCard} from '../parts/failure.js'
 import {said} from '../parts/time_machine.js'
 import {timeline} from '../parts/run_timeline.js'
@@ -13,15 +13,22 @@ const CARDS = 3
 
 export function runView(ctx) {
   const id = ctx.route.args[0]
-  return answer(ctx.read('run', {id}), (run) => {
+  const found = ctx.read('run', {id})
+  if (found.error)
+    return html`<p class="way"><a href=${link('runs')}>${icons.back}All runs</a></p>
+      <h1>${id}</h1>
+      ${problem(found.error)}`
+  return answer(found, (run) => {
     const own = run.facts ?? {}
     const brief = ctx.state.runs?.find((one) => one.run === id) ?? own
     const state = run.live ? 'running' : (own.state ?? brief.state)
+    // The log knows the time until its last line; a page that is live goes on counting.
+    const elapsed = run.live && ctx.live && own.started ? (Date.now() - Date.parse(own.started)) / 1000 : undefined
     return html`<p class="way">
         <a href=${link('runs')}>${icons.back}All runs</a
         ><span class="links"
           >${
-            own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>its plan</a>` : nothing
+            own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>Its plan</a>` : nothing
           }</span
         >
       </p>
@@ -33,10 +40,10 @@ export function runView(ctx) {
           >${ago(own.started)}</span
         >${own.backend ? ` · ${own.backend}` : nothing}
       </p>
-      ${run.live && run.progress ? progress(run.progress) : nothing} ${failures(run)}
+      ${run.live && run.progress ? progress(run.progress, elapsed) : nothing} ${failures(run)}
       ${
         run.timeline?.steps?.length
-          ? section('When', timeline(run), {
+          ? section('When', timeline(run, elapsed), {
               aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`,
             })
           : nothing
@@ -109,11 +116,11 @@ const failureRow = (failure) =>
     <span class="row-main">${idLink(failure.id, {kind: false})}<span class="row-text bad">${failure.error}</span></span>
   </li>`
 
-const progress = ({ended, planned, done, left, elapsed}) =>
+const progress = ({ended, planned, done, left, elapsed}, now) =>
   html`<div class="progress">
     <progress max="1" value=${done ?? ended / Math.max(planned, 1)} aria-label="Progress"></progress>
     <span
-      >${count(ended)} of ${count(planned)} · ${duration(elapsed)} so
+      >${count(ended)} of ${count(planned)} · ${duration(now ?? elapsed)} so
       far${left === null || left === undefined ? '' : ` · about ${duration(left)} left`}</span
     >
   </div>`
@@ -125,7 +132,7 @@ function byJob({by_job: jobs}) {
   return section(
     'By job',
     html`<div class="scroll">
-      <table class="table small">
+      <table class="table small fit">
         <thead>
           <tr>
             <th>Job</th>

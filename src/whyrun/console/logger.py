@@ -276,7 +276,7 @@ class _LogFile:
 
     def __init__(self, path: PathLike) -> None:
         try:
-            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+            self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
         except OSError as problem:
             raise error(
                 "USAGE",

@@ -60,7 +60,8 @@ def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
         if text not in graph.artifact_of:
             raise unknown_id(text, list(graph.artifact_of), patterns=patterns, graph=graph)
         return Subject("artifact", text, graph.node(graph.artifact_of[text]))
-    if len(identity.segments) == 1:
+    name = "".join(f"{each}/" for each in identity.imports) + identity.segments[0].name
+    if len(identity.segments) == 1 or f"Input:{name}" in graph.inputs:
         return Subject("input", text, value=_input(graph, text))
     job = str(CanonicalId("Job", identity.imports, identity.segments[:1]))
     if job in graph.node_of:
@@ -99,8 +100,9 @@ def find_subjects(graph: Graph, text: str) -> list[Subject]:
 
 def _input(graph: Graph, text: str) -> InputValue:
     from whyrun.errors import error
+    from whyrun.graph.inputs import lookup
     from whyrun.planning.id_matching import unknown_id
-    from whyrun.workflow.inputs import IndexProblem, lookup
+    from whyrun.workflow.inputs import IndexProblem
 
     try:
         return lookup(graph.inputs, text)

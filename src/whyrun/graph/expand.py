@@ -10,8 +10,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from whyrun.errors import Diagnostic, InvalidError
+from whyrun.graph.inputs import Scope
 from whyrun.graph.layers import check_cycles
-from whyrun.graph.resolve import Scope
 from whyrun.graph.slots import fill, values_of
 from whyrun.graph.tables import (
     AlignedArtifact,

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.expand import loop_values, rows_of
-from whyrun.graph.resolve import Scope
+from whyrun.graph.inputs import Scope
 from whyrun.graph.template import expressions_in, inputs_of_loop
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue

@@ -6,14 +6,10 @@ columns: a reference that follows the job's own loops one to one becomes one obj
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-import msgspec
-
-from whyrun.errors import Diagnostic
-from whyrun.graph.neighbours import HOLE, Order, few, leaf_orders
-from whyrun.graph.paths import LoopWords
+from whyrun.graph.inputs import EVERY, HOLE, InputResolver, Leaf, OperandColumn, Order, Scope, few, shown_indices
 from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,
@@ -28,50 +24,20 @@ from whyrun.graph.tables import (
     Source,
 )
 from whyrun.ids import Index, format_index, format_indices, parse_id
-from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
-    All,
     At,
     First,
     InputRef,
+    LeafDecl,
     Loop,
     OutputRef,
     Ref,
     Selector,
 )
-from whyrun.workflow.values import not_an_array
-
-Leaf = tuple[tuple[str, tuple[Any, ...]], ...]  # a leaf's path: names, each with its indices
-OperandColumn = SameTerm | EachTerm | AlignedArtifact
 
 
-_EVERY = object()  # `[:]`
-
-
-class Scope(msgspec.Struct, eq=False):
-    """One workflow file's names: its import prefix, loop values, tables and inputs."""
-
-    prefix: str
-    loops: Mapping[str, Sequence[Index]]
-    loop_position: Mapping[str, Mapping[Index, int]]
-    tables: Mapping[str, JobTable]  # by name with imports, as seen from the root
-    of_table: dict[str, Scope]  # the scope that each of them was declared in
-    inputs: Mapping[str, InputValue]
-    diagnostics: list[Diagnostic] = []
-    groups: dict[Any, Group] = {}
-    rows: dict[tuple[str, ...], tuple[Sequence[tuple[Index, ...]], Sequence[str]]] = {}
-    leaves: dict[int, dict[tuple[str, Leaf], tuple[int, Leaf]]] = {}
-    words: dict[tuple[int, int], LoopWords] = {}
-
-
-class Resolver:
+class Resolver(InputResolver):
     """Resolves the references of one job, all instances at a time."""
-
-    def __init__(self, scope: Scope, table: JobTable) -> None:
-        self.scope = scope
-        self.table = table
-        self.loops = table.decl.loops
-        self._reported: set[int] = set()
 
     def operand(self, ref: Ref | First, *, optional: bool) -> OperandColumn:
         """The column of a reference or `first(…)`. `optional`: it is inside `exists(…)` and may be absent."""
@@ -97,124 +63,7 @@ class Resolver:
         return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]  # likewise
 
     def _ref(self, ref: Ref, *, holes: bool) -> OperandColumn:
-        return self._input(ref, holes) if isinstance(ref, InputRef) else self._output(ref, holes)
-
-    # -- selectors --
-
-    def _index_of(self, selector: Selector, order: Order | None) -> Callable[[int], Any]:
-        """Row → the index that a selector means in it. The elements of an input have no `order` but their numbers."""
-        if isinstance(selector, At):
-            return lambda position: selector.index
-        if isinstance(selector, All):
-            return lambda position: _EVERY
-        place = self.loops.index(selector.loop)
-        rows = self.table.rows
-        offset = selector.offset
-        if offset == 0:
-            return lambda position: rows[position][place]
-        if order is not None:
-            return lambda position: order.moved(rows[position][place], offset)
-
-        def number(position: int) -> Any:
-            index = rows[position][place]
-            return index + offset if type(index) is int else index
-
-        return number
-
-    def _indices(
-        self, selectors: Sequence[Selector], orders: Sequence[Order | None]
-    ) -> Callable[[int], tuple[Any, ...]]:
-        getters = [self._index_of(s, order) for s, order in zip(selectors, orders, strict=True)]
-        return lambda position: tuple(get(position) for get in getters)
-
-    # -- inputs --
-
-    def _input(self, ref: InputRef, holes: bool) -> OperandColumn:
-        base = f"Input:{self.scope.prefix}{ref.name}"
-        whole = self.scope.inputs.get(base)
-        if whole is None:  # reported already: the input has no value
-            return SameTerm(Absent())  # type: ignore[arg-type]
-        if not ref.selectors:
-            return SameTerm(InputAt(base, whole))
-        along = self._along_loop(ref, base, whole)
-        if along is not None:
-            return along
-        order = None if whole.keys is None else Order(whole.keys.order, whole.keys, f"`{base}`")
-        indices_at = self._indices(ref.selectors, [order] + [None] * (len(ref.selectors) - 1))
-        cache: dict[tuple[Any, ...], Operand] = {}
-
-        def at(position: int) -> Operand:
-            indices = indices_at(position)
-            if order is not None and indices[0] is HOLE:
-                return self._hole(ref, ref.selectors[0], order, holes, position)
-            term = cache.get(indices)
-            if term is None:
-                term = cache[indices] = self._element(ref, base, whole, indices, holes, position)
-            return term
-
-        if not any(isinstance(s, Loop) for s in ref.selectors):
-            return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
-        return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
-
-    def _along_loop(self, ref: InputRef, base: str, whole: InputValue) -> EachTerm | None:
-        """`inputs.Photos[photo]` if every row has its element, which is nearly always so: no lookup per row."""
-        (selector, *more), elements = ref.selectors, whole.elements
-        if more or elements is None or not isinstance(selector, Loop) or selector.offset:
-            return None
-        place = self.loops.index(selector.loop)
-        indices = [row[place] for row in self.table.rows]
-        if whole.keys is not None:
-            at = list(map(whole.keys.get, indices))
-            if set(map(type, indices)) != {str} or None in at:
-                return None
-            if len(self.loops) == 1:  # the text of an index stands in the ID of its job, too
-                texts: Iterable[str] = self.table.texts
-            else:
-                text_of = {index: f"[{format_index(index)}]" for index in dict.fromkeys(indices)}
-                texts = map(text_of.__getitem__, indices)
-            return EachTerm([InputAt(base + text, elements[i]) for text, i in zip(texts, at, strict=True)])  # type: ignore[index]  # none is None
-        if set(map(type, indices)) != {int} or not 0 <= min(indices) <= max(indices) < len(elements):  # type: ignore[operator]
-            return None
-        return EachTerm([InputAt(f"{base}[{i}]", elements[i]) for i in indices])  # type: ignore[index]  # all are int
-
-    def _element(
-        self, ref: InputRef, base: str, whole: InputValue, indices: tuple[Any, ...], holes: bool, position: int
-    ) -> Operand:
-        try:
-            if any(i is _EVERY for i in indices):
-                return Group(tuple(self._elements(base, whole, list(indices))))
-            return InputAt(base + format_indices(indices), element(whole, indices))
-        except IndexProblem as problem:
-            selector, above = ref.selectors[problem.depth], indices[: problem.depth]
-            hint = problem.hint_for(ref.name, self.scope.prefix)
-            if isinstance(selector, Loop) and not problem.code.startswith("INDEX_PARENT"):
-                if selector.offset and type(indices[problem.depth]) is int and _EVERY not in above:
-                    there = range(len(element(whole, above).elements or ()))
-                    elements = Order(there, {}, f"`{base}{format_indices(above)}`")
-                    return self._hole(ref, selector, str(elements), holes, position)
-                hint = _hint_for_loop(ref, selector, problem)
-            self._report(ref, problem.code, f"`{base}{_shown(indices)}`: {problem}", position, hint)
-            return Absent()
-
-    def _elements(self, name: str, value: InputValue, rest: list[Any], depth: int = 0) -> list[Source]:
-        if not rest:
-            return [InputAt(name, value)]
-        head, *tail = rest
-        if head is _EVERY:
-            if value.elements is None:
-                raise not_an_array(value, f"`{name}`", depth)
-            chosen: Sequence[Any] = value.indices
-        else:
-            chosen = (head,)
-        found: list[Source] = []
-        for index in chosen:
-            try:
-                part = element(value, (index,))
-            except IndexProblem as problem:
-                problem.depth = depth
-                raise
-            found.extend(self._elements(f"{name}[{format_index(index)}]", part, tail, depth + 1))
-        return found
+        return self.input(ref, holes) if isinstance(ref, InputRef) else self._output(ref, holes)
 
     # -- artifacts --
 
@@ -229,7 +78,7 @@ class Resolver:
             return Order(scope.loops[loop], scope.loop_position[loop], f"the loop `{loop}` of `{target.name}`")
 
         axes = [of_loop(loop) for loop in target.decl.loops]
-        leaf_axes = leaf_orders(target.decl.outputs[ref.output].leaves, ref, of_loop)
+        leaf_axes = _leaf_orders(target.decl.outputs[ref.output].leaves, ref, of_loop)
         orders = [*axes, *(order for part in leaf_axes for order in part)]
         selectors = [*ref.selectors, *(s for _, part in ref.leaf for s in part)]
         indices_at = self._indices(ref.selectors, axes)
@@ -248,8 +97,14 @@ class Resolver:
             if HOLE in flat:
                 number = flat.index(HOLE)
                 return self._hole(ref, selectors[number], orders[number], holes, position)
-            if _EVERY in flat:
-                key = (target.number, ref.output, indices, leaf, _shown(flat) if float in map(type, flat) else "")
+            if EVERY in flat:
+                key = (
+                    target.number,
+                    ref.output,
+                    indices,
+                    leaf,
+                    shown_indices(flat) if float in map(type, flat) else "",
+                )
                 group = self.scope.groups.get(key)
                 if group is None:
                     group = self.scope.groups[key] = self._select(ref, target, indices, leaf)
@@ -266,7 +121,7 @@ class Resolver:
                 return Absent()
             artifact = self._artifact(target, ref, leaf, row)
             if artifact is None:
-                wanted = "".join(f".{name}{_shown(here)}" for name, here in leaf)
+                wanted = "".join(f".{name}{shown_indices(here)}" for name, here in leaf)
                 missing = f"`{target.job_id(row)}` declares no leaf `{ref.output}{wanted}`"
                 moved = _moved(selectors[len(indices) :])
                 if moved:
@@ -310,7 +165,7 @@ class Resolver:
         """A fan-in may be empty because `exclude:` removes instances, but not because its loop lacks an index."""
         scope = self.scope.of_table[target.name]
         for place, (loop, index) in enumerate(zip(target.decl.loops, indices, strict=True)):
-            if index is _EVERY:
+            if index is EVERY:
                 continue
             at = scope.loop_position[loop].get(index)
             known = [scope.loops[loop][at]] if at is not None else [r[place] for r in target.rows if r[place] == index]
@@ -345,19 +200,6 @@ class Resolver:
 
     # -- problems --
 
-    def _hole(self, ref: Ref, selector: Selector, there: Order | str, holes: bool, position: int) -> Operand:
-        """`there` says what is indexed."""
-        assert isinstance(selector, Loop)
-        index = self.table.rows[position][self.loops.index(selector.loop)]
-        written = f"[{selector.loop}{selector.offset:+d}]"
-        said = f"`{selector.loop}` is `{format_index(index)}`, and {there}"
-        if isinstance(there, Order) and there.has_other_kind(index):
-            self._report(ref, "INDEX_FORMAT_INVALID", f"`{written}` has no place there: {said}", position)
-        elif not holes:
-            hint = f"an instance without this neighbour must name what it takes instead: `first({ref}, …)`"
-            self._report(ref, "INDEX_OUT_OF_RANGE", f"`{written}` is out of range: {said}", position, hint)
-        return Absent()
-
     def _report_index(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], position: int) -> None:
         row = target.position_of.get(indices)
         if row is not None:
@@ -383,28 +225,30 @@ class Resolver:
         message = f"`{written}` is not an index of `{ref.job}`: write `{one}`"
         self._report(ref, "INDEX_FORMAT_INVALID", message, position, "a whole number and a decimal are two indices")
 
-    def _report(self, ref: Ref, code: str, message: str, position: int, hint: str | None = None) -> None:
-        """Once per reference, for the first instance."""
-        if id(ref) in self._reported:
-            return
-        self._reported.add(id(ref))
-        where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
-        self.scope.diagnostics.append(ref.place.diagnostic(code, message + where, hint))
-
 
 def _moved(selectors: Sequence[Selector]) -> Loop | None:
     return next((s for s in selectors if isinstance(s, Loop) and s.offset), None)
 
 
-def _hint_for_loop(ref: InputRef, selector: Loop, problem: IndexProblem) -> str | None:
-    """For `inputs.Names[c]`, where the loop does not go over the elements of the array."""
-    above = ref.selectors[: problem.depth]
-    if not all(isinstance(s, At) for s in above):
-        return problem.hint
-    loop = f"`{selector.loop}: {{each: {InputRef(ref.name, above, ref.place)}}}`"
-    if problem.code == "INDEX_OUT_OF_RANGE":
-        return f"declare the loop as {loop}, or give the array more elements"
-    return f"a loop over the positions is declared as {loop}; the value itself is `${{{{ {selector.loop} }}}}`"
+def _leaf_orders(
+    leaves: Sequence[LeafDecl], ref: OutputRef, of_loop: Callable[[str], Order]
+) -> list[tuple[Order, ...]]:
+    """For the selectors of each part of a leaf's path: the indices that the output declares there."""
+    names = [(name, len(selectors)) for name, selectors in ref.leaf]
+    alike = [leaf.path for leaf in leaves if [(name, len(selectors)) for name, selectors in leaf.path] == names]
+
+    def order(part: int, number: int) -> Order:
+        declared = [path[part][1][number] for path in alike]
+        if len(declared) == 1 and isinstance(declared[0], Loop):
+            return of_loop(declared[0].loop)
+        values: dict[Index, None] = {}
+        for selector in declared:
+            values.update(dict.fromkeys(of_loop(selector.loop).values if isinstance(selector, Loop) else ()))
+            values.update({selector.index: None} if isinstance(selector, At) else {})
+        position = {value: i for i, value in enumerate(values)}
+        return Order(tuple(values), position, f"`{names[part][0]}` of `{ref.job}.{ref.output}`")
+
+    return [tuple(order(part, number) for number in range(count)) for part, (_, count) in enumerate(names)]
 
 
 def _split_leaf(text: str) -> Leaf:
@@ -415,7 +259,7 @@ def _split_leaf(text: str) -> Leaf:
 
 def _fits(wanted: Sequence[Any], have: Sequence[Index]) -> bool:
     return len(wanted) == len(have) and all(
-        w is _EVERY or (w == h and _same_spelling((w,), (h,))) for w, h in zip(wanted, have, strict=True)
+        w is EVERY or (w == h and _same_spelling((w,), (h,))) for w, h in zip(wanted, have, strict=True)
     )
 
 
@@ -429,7 +273,3 @@ def _same_spelling(one: Sequence[Index], other: Sequence[Index]) -> bool:
     """Do equal indices also have the same spelling? `2` and `2.0` do not, nor do `0.0` and `-0.0`."""
     kinds = list(map(type, one))
     return kinds == list(map(type, other)) and (float not in kinds or format_indices(one) == format_indices(other))
-
-
-def _shown(indices: Sequence[Any]) -> str:
-    return "".join("[:]" if i is _EVERY else f"[{format_index(i)}]" for i in indices)

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.graph.fingerprint import SUFFIX_OF_TYPE, suffix_of_path
+from whyrun.graph.inputs import OperandColumn, Scope
 from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
-from whyrun.graph.resolve import OperandColumn, Resolver, Scope
+from whyrun.graph.resolve import Resolver
 from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,

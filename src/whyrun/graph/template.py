@@ -83,6 +83,8 @@ def uses_loops(template: Template) -> bool:
                 selectors = list(candidate.selectors)
                 if isinstance(candidate, OutputRef):
                     selectors.extend(s for _, more in candidate.leaf for s in more)
+                else:
+                    selectors.extend(candidate.fields)
                 if any(isinstance(s, Loop) for s in selectors):
                     return True
     return False

@@ -1,7 +1,7 @@
 """Where the state of a workflow lives, which runs it has, and how a new run begins.
 
 .whyrun/<workflow>/runs/r0001/ …   .whyrun/<workflow>/lock   .whyrun/<workflow>/index/   .whyrun/<workflow>/pruned.jsonl
-.whyrun/store/   .whyrun/store.lock   .whyrun/stat-cache   .whyrun/tmp/
+.whyrun/store/   .whyrun/store.lock   .whyrun/stat-cache   .whyrun/tmp/   .whyrun/environments/
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 STAT_CACHE = "stat-cache"
 ACTIONS_CACHE = "actions-cache"
 STORE_LOCK = "store.lock"
+ENVIRONMENTS = "environments"
 STATE_VARIABLE = "WHYRUN_STATE"
 STATE_FOLDER = ".whyrun"
 TOMBSTONES_FILE = "pruned.jsonl"
@@ -139,6 +140,11 @@ class WorkflowState(msgspec.Struct, frozen=True):
     @property
     def tombstones_path(self) -> Path:
         return self.folder / TOMBSTONES_FILE
+
+    @property
+    def environments(self) -> Path:
+        """Virtual environments, shared by all workflows of the project."""
+        return self.state_dir / ENVIRONMENTS
 
     @property
     def store_lock(self) -> Path:

@@ -57,6 +57,14 @@ class InputStateRecord(msgspec.Struct, frozen=True):
 NAMED_FILES = 16  # of an action, listed in the record of every step
 
 
+class EnvironmentFacts(msgspec.Struct, frozen=True):
+    """The locked packages that a job's steps run with."""
+
+    lock: str  # the file, relative to the project
+    sha256: str  # of the lock
+    packages: Mapping[str, str]  # by name: the version
+
+
 class ActionFacts(msgspec.Struct, frozen=True):
     """What planning knows of a job's action."""
 
@@ -67,6 +75,7 @@ class ActionFacts(msgspec.Struct, frozen=True):
     uncounted: tuple[str, ...] = ()  # parameters that do not count in the fingerprint
     versions: Mapping[str, str] = msgspec.field(default_factory=dict)  # of packages, for code outside the project
     effectful: bool = False  # it changes something outside of the project, such as a database
+    environment: EnvironmentFacts | None = None  # for a run; what counts of it is in `sha256` and `files`
 
 
 class BlobCheck(msgspec.Struct, frozen=True):

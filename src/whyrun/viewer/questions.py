@@ -101,8 +101,9 @@ def _estimate(found: Planned) -> float | None:
 def _refuse_path(project: Project, text: str) -> None:
     """Files only as changed: a path would tell the page whether a file exists, and what is in it."""
     from whyrun.errors import error
+    from whyrun.graph.inputs import lookup
     from whyrun.planning.answers.whatif import CHANGED
-    from whyrun.workflow.inputs import IndexProblem, lookup
+    from whyrun.workflow.inputs import IndexProblem
 
     id_, _, value = text.partition("=")
     if value == CHANGED:

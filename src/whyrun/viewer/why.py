@@ -239,7 +239,8 @@ def type_of(state: CurrentState, id_: str) -> tuple[str, str]:
 
 
 def _input_value(inputs: Mapping[str, Any], id_: str | None) -> Any:
-    from whyrun.workflow.inputs import IndexProblem, lookup
+    from whyrun.graph.inputs import lookup
+    from whyrun.workflow.inputs import IndexProblem
 
     if id_ is None or not id_.startswith("Input:"):
         return None

@@ -28,7 +28,8 @@ PARAMETER_PATTERN = "^[A-Za-z_][A-Za-z0-9_-]*$"
 NAME = lazy_regex(NAME_PATTERN)
 PARAMETER_NAME = lazy_regex(PARAMETER_PATTERN)
 WORKFLOW_NAME = lazy_regex(r"[a-z][a-z0-9-]*")
-RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "actions-cache", "tmp"})  # folders and files of `.whyrun`
+# Folders and files of `.whyrun`.
+RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "actions-cache", "tmp", "environments"})
 MAX_NAME = 200  # characters
 LONGEST_NAME = 255  # bytes, the limit of file systems
 LONGEST_PATH = 3000  # bytes: the limit is 4,096, with the project folder and with temporary names

@@ -11,7 +11,7 @@ from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.json_values import DEEPEST, plain_scalar
 from whyrun.workflow.model import NO_DEFAULT, InputDecl, Type, Workflow
 from whyrun.workflow.nodes import MapNode, Problems, has_duplicates, kind_of, plain_value
-from whyrun.workflow.values import IndexProblem, InputValue, element, is_sheet, lookup, value_problem
+from whyrun.workflow.values import IndexProblem, InputValue, element, is_sheet, value_problem
 from whyrun.workflow.yaml_source import read_source, read_yaml, resolve_scalar
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "InputValue",
     "element",
     "known_inputs",
-    "lookup",
     "parse_set",
 ]
 

@@ -106,14 +106,23 @@ Selector = At | Loop | All
 
 
 class InputRef(msgspec.Struct, frozen=True):
-    """`inputs.Grid[row][0]`"""
+    """`inputs.Grid[row][0]`, `inputs.Sheet[sample].mask`
+
+    `selectors` are those of the array, or of the input's own loops; `fields` lead into a JSON value, each an `At` or a
+    `Loop` without offset.
+    """
 
     name: str
     selectors: tuple[Selector, ...]
     place: Place
+    fields: tuple[Selector, ...] = ()
 
     def __str__(self) -> str:
-        return f"inputs.{self.name}" + "".join(f"[{selector}]" for selector in self.selectors)
+        fields = "".join(
+            f".{f.index}" if isinstance(f, At) and isinstance(f.index, str) and f.index.isidentifier() else f"[{f}]"
+            for f in self.fields
+        )
+        return f"inputs.{self.name}" + "".join(f"[{selector}]" for selector in self.selectors) + fields
 
 
 class OutputRef(msgspec.Struct, frozen=True):
@@ -250,6 +259,12 @@ class SandboxDecl(msgspec.Struct, frozen=True):
     disk: int | None = None  # bytes
 
 
+class EnvironmentDecl(msgspec.Struct, frozen=True):
+    """The packages that the steps of a job run with."""
+
+    python: str  # the file that locks them, relative to the project
+
+
 class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     """A job. Each key of a job has its field, and one row in `parsing.job_keys`; an absent key leaves the default."""
 
@@ -270,6 +285,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     retries: Retries = msgspec.field(default_factory=Retries)
     resources: Mapping[str, float] = msgspec.field(default_factory=dict)
     sandbox: SandboxDecl = SandboxDecl()
+    environment: EnvironmentDecl | None = None
     isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
 from whyrun.errors import did_you_mean
-from whyrun.ids import CanonicalId, Index, Segment, format_index, format_indices, parse_id_of
+from whyrun.ids import Index, format_index, format_indices
 from whyrun.json_values import DEEPEST, LARGEST_INTEGER, TOO_DEEP, TOO_LARGE, is_utf8
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.model import Type
@@ -126,37 +126,15 @@ def _position(keys: Keys, index: Index, depth: int) -> int:
         if str(index) in keys:
             hint: str | None = f"keys are strings: write `[{format_index(str(index))}]`"
         else:
-            hint = f"the keys are {_few(keys.order)}"
+            hint = f"the keys are {few_keys(keys.order)}"
         raise IndexProblem("INDEX_FORMAT_INVALID", message, hint, depth)
-    hint = did_you_mean(str(index), list(map(str, keys.order))) or f"the keys are {_few(keys.order)}"
+    hint = did_you_mean(str(index), list(map(str, keys.order))) or f"the keys are {few_keys(keys.order)}"
     raise IndexProblem("INDEX_OUT_OF_RANGE", f"there is no element `{format_index(index)}`", hint, depth)
 
 
-def _few(keys: Sequence[Index]) -> str:
+def few_keys(keys: Sequence[Index]) -> str:
     shown = ", ".join(f"`{format_index(key)}`" for key in keys[:5])
     return f"{shown}, … ({len(keys)} in all)" if len(keys) > 5 else shown
-
-
-def lookup(inputs: Mapping[str, InputValue], id_text: str) -> InputValue:
-    """The input with this canonical ID; the keys of `inputs` are canonical IDs (`Input:ThenImages`) too.
-
-    The exact ID if it was given, else the element of its parent array, else a specific error.
-    """
-    exact = inputs.get(id_text)
-    if exact is not None:
-        return exact
-    identity = parse_id_of("Input", id_text)
-    last = identity.segments[-1]
-    # The nearest ancestor wins: `Input:Grid[0]`, if given itself, before `Input:Grid`.
-    for kept in range(len(last.indices) - 1, -1, -1):
-        segments = (*identity.segments[:-1], Segment(last.name, last.indices[:kept]))
-        parent = inputs.get(str(CanonicalId(identity.kind, identity.imports, segments)))
-        if parent is not None:
-            try:
-                return element(parent, last.indices[kept:])
-            except IndexProblem as problem:
-                raise IndexProblem(problem.code, f"`{id_text}`: {problem.message}", problem.hint) from None
-    raise IndexProblem("INDEX_PARENT_MISSING", f"`{id_text}`: there is no input of this name with a value")
 
 
 def is_sheet(declared: Type, value: Any) -> bool:

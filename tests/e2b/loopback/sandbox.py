@@ -195,6 +195,9 @@ def _install_python(folder: Path, packages: Collection[str] | None) -> Path:
     python = folder / "bin" / "python3"
     python.parent.mkdir()
     python.symlink_to(sys._base_executable)
+    for name in packages or ():  # a package may bring a program of its name
+        if (program := Path(sysconfig.get_path("scripts"), name)).is_file():
+            (python.parent / name).symlink_to(program)
     return python
 
 

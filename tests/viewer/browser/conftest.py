@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from browser_lab import Served, example, hostile_project
-from page_objects import Viewer
 
-from project_lab import PATIENCE
+import page_checks
+from page_objects import Viewer
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-QUIET = [
-    "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update",
-    "--disable-sync", "--no-first-run",
-]  # fmt: skip
 
 
 @pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
     """For the package, not for the session: while it runs, other tests of this process cannot start an event loop."""
-    playwright_api = pytest.importorskip("playwright.sync_api")
-    path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if path is None:
-        pytest.skip("there is no Chromium: `apt-get install chromium`")
-    with playwright_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=QUIET, timeout=PATIENCE * 1000)
+    with page_checks.chromium() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="package")

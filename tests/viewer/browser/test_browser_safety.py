@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from browser_lab import HOSTILE, Served
+
 from page_objects import Viewer
 
 if TYPE_CHECKING:

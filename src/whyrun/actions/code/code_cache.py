@@ -10,12 +10,15 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.code.imports import NO_EXTRA_MODULES, ExtraModules, read_extra_modules
 from whyrun.actions.code.module_files import ModuleIndex
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.errors import WhyrunError, error
+
+if TYPE_CHECKING:
+    from whyrun.environments.locks import Lock
 
 _TRIES = 20
 _COMPILED = "__pycache__"
@@ -31,6 +34,7 @@ class CodeCache:
         self._matches: dict[str, list[Path]] = {}  # by pattern
         self._sha256: dict[Path, str] = {}
         self._code: dict[tuple[str, ...], dict[str, str]] = {}  # by all patterns of a job
+        self._locks: dict[str, Lock] = {}
         self._extra_modules: dict[tuple[str, ...], ExtraModules] = {}
 
     def matches(self, pattern: str) -> list[Path]:
@@ -45,6 +49,14 @@ class CodeCache:
             hashes = {path.relative_to(self.project).as_posix(): self._sha256[path] for path in _matches(globs, self)}
             self._code[globs] = dict(sorted(hashes.items(), key=lambda item: item[0].encode()))
         return self._code[globs]
+
+    def lock(self, path: str) -> Lock:
+        """What a file locks that `environment:` names."""
+        if path not in self._locks:
+            from whyrun.environments.locks import read_lock  # imported late: most jobs have no environment
+
+            self._locks[path] = read_lock(self.project, path)
+        return self._locks[path]
 
     def extra_modules(self, globs: tuple[str, ...]) -> ExtraModules:
         """The Python files among them; they may read docstrings or source of the action's own modules."""

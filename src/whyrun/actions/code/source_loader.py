@@ -122,15 +122,15 @@ class _EditableFinder:
         return getattr(self._finder, name)
 
 
-def import_project_from_source(project: str) -> None:
+def import_project_from_source(project: str, apart: str = "") -> None:
     """Import modules below this folder from source, also those found through an editable installation.
 
-    A virtual environment inside the project keeps its compiled files.
+    A virtual environment inside the project keeps its compiled files, and so do those in the folder `apart`.
     """
     root = project.rstrip("/")
     roots = {root, os.path.realpath(root)}  # an installation may know the project by either path
     entries = {(entry.rstrip("/"), each) for entry in sys.path for each in roots if is_below(entry, each)}
-    elsewhere = tuple(entry for entry, each in entries if not is_own(entry, each))
+    elsewhere = (*(entry for entry, each in entries if not is_own(entry, each)), *filter(None, [apart]))
 
     def is_inside(path: str) -> bool:
         inside = path in roots or any(is_below(path, each) for each in roots)

@@ -35,7 +35,7 @@ from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, FIRST_CHAIN, RUN_NAME, STATUS_FILE, Clock, read_blocks
 from whyrun.log.lock import RunLock, StoreLock, holder_and_state, running_run
 from whyrun.log.outcomes import RunOutcome
-from whyrun.log.runs import STORE_LOCK, RunRef, WorkflowState, all_runs_lost, log_without_start
+from whyrun.log.runs import ENVIRONMENTS, STORE_LOCK, RunRef, WorkflowState, all_runs_lost, log_without_start
 from whyrun.log.tombstones import Tombstone, remove_pruned_folders
 from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES
 
@@ -111,7 +111,7 @@ def workflows_of(state_dir: Path) -> list[WorkflowState]:
 
 def _check_nothing_else(state_dir: Path, states: Iterable[WorkflowState]) -> None:
     """LOG_DAMAGED if there is a run folder elsewhere: it may need any blob, and its log is not read."""
-    store, tmp = str(state_dir / "store"), str(state_dir / "tmp")
+    store, tmp, environments = (str(state_dir / name) for name in ("store", "tmp", ENVIRONMENTS))
     runs_folders = {str(state.runs_dir) for state in states}
     seen: set[str] = set()
     for here, folders, files in os.walk(state_dir, onerror=_unless_gone, followlinks=True):
@@ -128,7 +128,7 @@ def _check_nothing_else(state_dir: Path, states: Iterable[WorkflowState]) -> Non
             folders[:] = [name for name in folders if RUN_NAME.fullmatch(name) is None]
         elif here == tmp:
             folders[:] = [name for name in folders if _TEMPORARY.search(name) is None]
-        folders[:] = [name for name in folders if os.path.join(here, name) != store]
+        folders[:] = [name for name in folders if os.path.join(here, name) not in (store, environments)]
 
 
 def _unless_gone(problem: OSError) -> None:

@@ -109,6 +109,8 @@ class Session:
     workers: int
     prepare: str | None = None  # the `prepare` command of `whyrun.toml`
     inputs: Path | None = None  # folder of the steps' inputs; None: in the project, at their own paths
+    environments: Path | None = None  # folder of virtual environments
+    views: bool = False  # large inputs are read-only views where steps would get links to the user's own files
     host: HostServices | None = None  # None: on another machine, where a Dask worker runs its own local backend
 
     def bundle(self) -> Bundle:

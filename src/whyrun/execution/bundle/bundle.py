@@ -320,7 +320,10 @@ def packed_as_planned(project: Project, pack: Callable[[], Bundle]) -> Bundle:
 
 
 def _needs(project: Project) -> Iterator[str]:
-    """What a bare machine must install for the actions: the packages of Whyrun's extras, and plugins."""
+    """What a bare machine must install for the actions: the packages of Whyrun's extras, and plugins; and uv, which
+    makes environments."""
+    if any(action.environment is not None for action in project.actions.values()):
+        yield _declared().get("uv", "uv")
     for info in project.infos.values():
         if info.origin == "plugin":
             package, _, version = info.distribution.rpartition(" ")

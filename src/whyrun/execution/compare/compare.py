@@ -350,7 +350,7 @@ def compare_workflow(
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, executing)
             policy = Policy(limits, options.fail_fast, options.grace, project.config.trace)
-            spec = ComparisonRun(project, snapshot, subjects, records, compare, secrets, policy)
+            spec = ComparisonRun(project, snapshot, subjects, records, compare, secrets, policy, executing)
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
             run = execute_run(spec, environment)
     assert isinstance(run.runner, CompareRunner)
@@ -368,6 +368,7 @@ class ComparisonRun:
     compare: CompareOptions
     secrets: RunSecrets
     policy: Policy
+    executed: Sequence[int]  # nodes
 
     @property
     def mode(self) -> Literal["compare"]:
@@ -382,8 +383,8 @@ class ComparisonRun:
         return len(self.subjects)
 
     def run_files(self) -> dict[str, bytes]:
-        bindings = ((subject.node, subject.consumed.shown) for subject in self.subjects if subject.executes)
-        return {MANIFEST: manifest(self.snapshot.dependency_graph, bindings, self.snapshot.actions)}
+        shown = ((subject.node, subject.consumed.shown) for subject in self.subjects if subject.executes)
+        return {MANIFEST: manifest(self.snapshot.dependency_graph, shown, self.snapshot.actions)}
 
     def record_start(self, recorder: Recorder) -> None:
         """A comparison records neither inputs nor a plan."""

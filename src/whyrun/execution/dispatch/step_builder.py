@@ -13,7 +13,7 @@ from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.planned_value import MARK
 from whyrun.execution.backends.base import NO_NEEDS, StepNeeds
 from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec, OutputSpec, StepCfg
+from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, InputSource, InputSpec, OutputSpec, StepCfg
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.log.decoding import long_list
@@ -68,6 +68,9 @@ def step_cfg(
         secrets=list(named),
         merged=list(decl.merged_bindings),
         timeout=decl.timeout,
+        environment=None
+        if action.environment is None
+        else EnvironmentSpec(action.environment.lock, action.environment.sha256),
     )
 
 
@@ -194,9 +197,12 @@ def manifest(
 ) -> bytes:
     """`manifest.yaml`: the planned jobs with their bindings. It is for people; the planner never reads it."""
     entries: list[bytes] = []
+    environments: dict[str, Any] = {}
     for node, bindings in jobs:
         table, position = graph.table_at(node)
         action = actions[table.name]
+        if (environment := action.environment) is not None:
+            environments[environment.lock] = {"sha256": environment.sha256, "packages": dict(environment.packages)}
         entry = {
             "id": table.job_id(position),
             "action": action.name,
@@ -206,6 +212,8 @@ def manifest(
         }
         entries.append(canonical_json(entry))
     parts = {"workflow": canonical_json(graph.workflow.name), "jobs": canonical_list(entries)}
+    if environments:
+        parts["environments"] = canonical_json(environments)
     if composition is not None:
         parts["composition"] = canonical_json(composition)
     return canonical_object(parts)

@@ -1,7 +1,8 @@
 """Private copies of a step's inputs: what a step writes there changes nobody's files, and no name leads to them.
 
 Where the file system can share blocks, files of any size are cloned. Elsewhere only small files are copied, and a
-larger one is a link to the original: writing gigabytes before a step would cost more than most steps.
+larger one is a link to the original, or a read-only view of it: writing gigabytes before a step would cost more than
+most steps.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import stat
 from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.hashing import is_program, walk_tree
 from whyrun.disk import FICLONE
+from whyrun.execution.files.input_views import ReadOnlyViews
 
 LARGEST_FILE = 1 << 20  # bytes
 LARGEST_STEP = 64 << 20  # bytes of all copies of one step
@@ -23,13 +25,20 @@ _CHUNK = 1 << 20
 class PrivateCopies:
     """Puts inputs at the paths where a step finds them."""
 
-    def __init__(self) -> None:
+    def __init__(self, views: ReadOnlyViews | None = None) -> None:
+        """`views`: what stands where a file is neither cloned nor copied; None: a link."""
+        self._views = views
         self._left = LARGEST_STEP
         self._cannot_clone: set[int] = set()  # devices of originals: another try would only take time
 
     def begin(self) -> None:
         """Begin another step: its copies have the whole limit."""
         self._left = LARGEST_STEP
+
+    def end(self) -> None:
+        """After a step, before its folders are emptied."""
+        if self._views is not None:
+            self._views.remove()
 
     def put(self, source: str, target: str) -> None:
         """Put a file or folder at a path that does not exist yet, as a private copy or as a link."""
@@ -41,7 +50,7 @@ class PrivateCopies:
             elif self._takes(_cost(status.st_size)):
                 self._put_file(descriptor, status, source, target)
             else:
-                _link(source, target)
+                self._show(source, target)
         finally:
             os.close(descriptor)
 
@@ -49,7 +58,7 @@ class PrivateCopies:
         """A folder of its own, in which only large files are links. A link as a whole if it exceeds the limit."""
         files, empty = walk_tree(source)
         if not self._takes(sum(_cost(os.stat(file.location).st_size) for file in files) + _BLOCK * len(empty)):
-            _link(source, target)
+            self._show(source, target)
             return
         os.mkdir(target)
         for folder in sorted({*empty, *(os.path.dirname(file.path) for file in files)}):
@@ -71,7 +80,7 @@ class PrivateCopies:
             if self._cloned(descriptor, status.st_dev, target, mode):
                 return
             if can_run == has_bit:
-                _link(source, target)
+                self._show(source, target)
                 return
             # Else a program out of the store, which a step can start only if the mode says so: a copy has a mode.
         copy = _new_file(target, mode)
@@ -96,6 +105,12 @@ class PrivateCopies:
             os.close(copy)
         return True
 
+    def _show(self, source: str, target: str) -> None:
+        if self._views is not None:
+            self._views.put(source, target)
+        else:
+            os.symlink(os.path.abspath(source), target)
+
     def _takes(self, cost: int) -> bool:
         if cost > self._left:
             return False
@@ -106,10 +121,6 @@ class PrivateCopies:
 def _cost(size: int) -> int:
     """What a file takes of the limit. One above the largest is cloned or linked, so it takes no bytes."""
     return max(size, _BLOCK) if size <= LARGEST_FILE else _BLOCK
-
-
-def _link(source: str, target: str) -> None:
-    os.symlink(os.path.abspath(source), target)
 
 
 def _new_file(path: str, mode: int) -> int:

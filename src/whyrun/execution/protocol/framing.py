@@ -44,7 +44,9 @@ class WorkerStart(msgspec.Struct, frozen=True):
     commands: str | None = None  # folder of command files; None: commands come as datagrams
     single: bool = False  # it executes one step, in its own process: its machine or sandbox is for this step alone
     said: str | None = None  # file that keeps the messages of the current step
+    environments: str = ""  # folder of virtual environments; a worker makes those that are missing there
     live: bool = False  # the code is the user's own, which may be edited while steps run; else it is a copy
+    views: bool = False  # large inputs are read-only views, and not links
 
 
 class Assignment(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -230,6 +230,13 @@ class OutputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     compare: CompareSettings | None = None  # settings for `whyrun compare`
 
 
+class EnvironmentSpec(msgspec.Struct, frozen=True):
+    """The packages that a step runs with: the file that locks them, and the digest of what it locks."""
+
+    lock: str  # relative to the project
+    sha256: str
+
+
 class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     """`with_` is the `with:` block with values filled in. A reference to an input is {"$input": "SourceImages[0]"}.
 
@@ -247,3 +254,4 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     # The bindings that the action merges itself: the worker checks the declared cardinality before it calls the action.
     merged: list[str] = []
     timeout: float | None = None
+    environment: EnvironmentSpec | None = None

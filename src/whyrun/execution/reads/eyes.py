@@ -22,7 +22,8 @@ _SHARED = "the step runs in the process of its worker, which is not traced"
 class Eyes:
     def __init__(self, start: WorkerStart, clock: Callable[[], int]) -> None:
         self._clock = clock
-        self._places = Places(start.project, start.scratch, (start.run_dir, start.store, start.sources))
+        own = [start.run_dir, start.store, start.sources, start.environments]
+        self._places = Places(start.project, start.scratch, filter(None, own))
         self._content = ReadContent(start.project, clock)
         self._python: PythonEye | None = None
         self._strace = StraceEye(Path(start.scratch), start.project)

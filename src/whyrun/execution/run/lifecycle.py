@@ -7,7 +7,7 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.backends.base import Backend, HostServices, PrepareFailed, Session
 from whyrun.execution.backends.registry import capabilities_of
 from whyrun.execution.bundle.bundle import bundle_for
+from whyrun.execution.dispatch.environments import make_environments, needed_environments
 from whyrun.execution.dispatch.run_secrets import RunSecrets
 from whyrun.execution.dispatch.step_builder import known_files
 from whyrun.execution.recording.publisher import Publisher
@@ -129,6 +130,10 @@ class RunSpec(Protocol):
     def secrets(self) -> RunSecrets:
         """The secrets of all its steps. None of them may be part of a bundle."""
 
+    @property
+    def executed(self) -> Iterable[int]:
+        """The nodes whose steps may execute."""
+
     def run_files(self) -> dict[str, bytes]:
         """`manifest.yaml` and the other files of the run folder beside the sources. Called once: they may be large."""
 
@@ -172,6 +177,8 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
     store, workflow = project.store, project.graph.workflow
     if not store.root.is_dir():  # a first comparison has stored nothing yet
         disk.make_folders(Area.STORE, store.root)
+    if not capabilities_of(backend.name).remote:  # elsewhere, workers make them
+        make_environments(project, needed_environments(project, spec.executed), environment.reporter.note)
     at_once = not capabilities_of(backend.name).shares_files
     bundle = bundle_for(project, spec.secrets.values.values(), at_once=at_once)
     run, recorder, manifest = _create(spec, environment)
@@ -257,6 +264,8 @@ def _backend_session(run: RunRef, environment: RunEnvironment, bundle: Callable[
         project.state.scratch,
         environment.workers or os.cpu_count() or 1,
         project.config.prepare,
+        environments=project.state.environments,
+        views=project.config.inputs == "view",
         host=HostServices(bundle, environment.reporter.note, partial(known_files, project.cache, project.folder)),
     )
 

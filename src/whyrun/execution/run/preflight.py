@@ -160,7 +160,13 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
     end_workers([Scratch(folder).home for folder in own])
     interrupted = _interrupted_steps(run)
     for folder in own:
-        for site in (None, *sorted(name for name in os.listdir(folder) if name.isdigit())):
+        try:
+            sites = sorted(name for name in os.listdir(folder) if name.isdigit())
+        except PermissionError:  # of another member of the group, whose next command removes it
+            text = f"{folder.name}: what its steps left could not be kept: the folder belongs to another user"
+            disk.append_line(Area.RUN, RunDirectory(run.path).debug_log, text)
+            continue
+        for site in (None, *sites):
             marked = Scratch(folder).marked() if site is None else _marked_at(folder, site)
             # Files of a step that no event names are not evidence. Files of a step with secrets cannot be kept: the
             # secrets are not known any more, so they cannot be redacted.

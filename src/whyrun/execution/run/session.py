@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
@@ -302,6 +302,10 @@ class WorkflowRun:
     @property
     def total(self) -> int:
         return len(self.plan.planned)
+
+    @property
+    def executed(self) -> Iterable[int]:
+        return (job.node for job in self.plan.planned if job.reuse is None)
 
     def run_files(self) -> dict[str, bytes]:
         jobs = ((job.node, bindings) for job, bindings in self.plan.written_bindings())

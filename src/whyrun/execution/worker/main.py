@@ -24,6 +24,7 @@ import msgspec
 from whyrun import __version__
 from whyrun.actions.code.editable import bundled_folders
 from whyrun.actions.code.source_loader import import_project_from_source
+from whyrun.execution.files.input_views import enter_namespace
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.framing import WorkerStart, encode
 from whyrun.execution.protocol.messages import (
@@ -65,12 +66,14 @@ def main(start_json: str) -> None:
     control_fd, messages = (_own(descriptor) for descriptor in (start.control_fd, start.messages_fd))
     become_worker()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())  # the parent may have blocked signals; steps get all of them
+    if start.views:
+        enter_namespace()
     streams = Streams(Scratch(Path(start.scratch)))
     # This process needed it to find Whyrun; a step must not see it.
     os.environ.pop("PYTHONPATH", None)
     os.environ[PROJECT_VARIABLE] = start.project
     sys.argv = ["whyrun-worker"]
-    import_project_from_source(start.project)
+    import_project_from_source(start.project, apart=start.environments)
     # The folders of a copy come first: a package installed there could be the user's own, still edited, source.
     sys.path[:0] = [start.project, *(() if start.live else bundled_folders(start.project))]
 

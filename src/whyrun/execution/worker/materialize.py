@@ -34,7 +34,10 @@ from whyrun.workflow.model import FILE_TYPES
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
 
 CHANGED_DURING_RUN = "InputChangedDuringRun"
-AFTER = "run again; if the step itself writes to it, let it work on a copy (`cp -rL`): large inputs are links"
+AFTER = (
+    "run again; if the step itself writes to it, let it work on a copy (`cp -rL`): large inputs are links, "
+    'or read-only with `inputs = "view"` in `whyrun.toml`'
+)
 STORED_BYTES = "nobody may write into stored bytes"
 
 Signature = tuple[Any, ...]
@@ -242,11 +245,11 @@ def _shas(source: InputSpec | InputSource | list[InputSpec] | list[InputSource])
 
 
 class Materializer:
-    def __init__(self, store: Store, scratch: Scratch, guard: InputGuard) -> None:
+    def __init__(self, store: Store, scratch: Scratch, guard: InputGuard, copies: PrivateCopies) -> None:
         self._store = store
         self._scratch = scratch
         self._guard = guard
-        self._copies = PrivateCopies()
+        self._copies = copies
         self.names: dict[str, str] = {}  # path that the step sees → path in the project, for messages
 
     def inputs(self, cfg: StepCfg) -> dict[str, Any]:

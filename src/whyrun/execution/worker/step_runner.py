@@ -21,9 +21,12 @@ from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
+from whyrun.errors import WhyrunError, in_short
+from whyrun.execution.files.input_views import ReadOnlyViews
+from whyrun.execution.files.private_copy import PrivateCopies
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp
-from whyrun.execution.protocol.messages import ExecStep, OutputResult, StepCfg, StepFinished, StepLost
+from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, OutputResult, StepCfg, StepFinished, StepLost
 from whyrun.execution.reads.eyes import Eyes
 from whyrun.execution.reads.glimpses import Sighted
 from whyrun.execution.worker.collect import collect_outputs
@@ -80,7 +83,8 @@ class OpenedStep:
     @property
     def has_own_environment(self) -> bool:
         """No other step may run in a process that has had this environment, or these secrets."""
-        return self.cfg is None or bool(self.cfg.env or self.cfg.secrets or self.secrets)
+        cfg = self.cfg
+        return cfg is None or bool(cfg.env or cfg.secrets or self.secrets or cfg.environment)
 
     @property
     def is_a_program(self) -> bool:
@@ -95,6 +99,7 @@ class StepRunner:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
         self._live = start.live
+        self._environments = start.environments
         self._store = Store(start.store)
         self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
@@ -103,7 +108,8 @@ class StepRunner:
         clock, skews = FileClock(start.scratch), ClockSkews(start.scratch)
         self._guard = InputGuard(Path(start.inputs), away=start.inputs != start.project, clock=clock, skews=skews)
         self._eyes = Eyes(start, clock)
-        self._materializer = Materializer(self._sources, self._scratch, self._guard)
+        self._copies = PrivateCopies(ReadOnlyViews() if start.views else None)
+        self._materializer = Materializer(self._sources, self._scratch, self._guard, self._copies)
         self._actions: dict[str, LoadedAction] = {}
         self._found: dict[str, ActionInfo | None] = {}
         self._libraries: dict[tuple[str, ...], tuple[Import, ...]] = {}
@@ -310,6 +316,8 @@ class StepRunner:
         context: StepContext,
         redactor: Redactor,
     ) -> list[OutputResult]:
+        if cfg.environment is not None:
+            self._enter(cfg.environment)
         for name, value in cfg.env.items():
             os.environ[name] = as_text(with_secrets(value, step.secrets))
         process = os.getpid()
@@ -331,6 +339,22 @@ class StepRunner:
         os.chdir(self._scratch.work)
         self._guard.check_unchanged()
         return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor, cfg.action)
+
+    def _enter(self, environment: EnvironmentSpec) -> None:
+        from whyrun.environments.entering import enter  # imported late: most steps have no environment
+        from whyrun.environments.locks import read_lock
+        from whyrun.environments.making import environment_folder, is_made, make_environment
+
+        folder = environment_folder(self._environments, environment.sha256)
+        if not is_made(folder):  # on another machine than the host
+            lock = read_lock(self._project, environment.lock)
+            if lock.sha256 != environment.sha256:
+                raise StepError("EnvironmentChanged", f"`{environment.lock}` is not the file of the plan any more")
+            try:
+                make_environment(Path(self._environments), self._project, lock)
+            except WhyrunError as failed:
+                raise StepError("EnvironmentFailed", in_short(failed)) from None
+        enter(folder, self._project)
 
     def _action(self, uses: str) -> LoadedAction:
         action = self._actions.get(uses)
@@ -382,6 +406,7 @@ class StepRunner:
             case "keeping its files":
                 self._scratch.keep_partial(folder, redactor)
             case "emptying the scratch folder":
+                self._copies.end()
                 self._scratch.empty()
 
     def _end_strays(self) -> None:

@@ -39,7 +39,7 @@ class Streams:
         self.attach()
 
     def _open(self, name: str) -> int:
-        return os.open(self.scratch.root / name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+        return os.open(self.scratch.root / name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o666)
 
     def attach(self) -> None:
         """Connect descriptors 1 and 2, and Python's streams, to the files again, whatever a step did to them."""

@@ -18,11 +18,12 @@ from msgspec.structs import replace
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import did_you_mean, error
 from whyrun.graph.fingerprint import array_sha256
+from whyrun.graph.inputs import lookup
 from whyrun.graph.tables import Graph, Group, InputAt, JobTable, Known, Slot, Term, sources_of
 from whyrun.graph.template import inputs_in, inputs_of_loop, uses_loops
 from whyrun.ids import CanonicalId, Index, parse_id_of
 from whyrun.planning.plan import Plan
-from whyrun.workflow.inputs import IndexProblem, InputValue, lookup, parse_set
+from whyrun.workflow.inputs import IndexProblem, InputValue, parse_set
 from whyrun.workflow.model import JobDecl, Place, Type, Workflow
 from whyrun.workflow.values import is_sheet, value_problem
 
@@ -77,7 +78,9 @@ def assume(
         assumptions.append(Assumption(id_, now, value))
         prefix = "".join(f"{part}/" for part in identity.imports)
         whole = f"Input:{prefix}{name}"
-        assumed[whole] = _put(assumed[whole], identity.segments[0].indices, value)
+        first, *fields = identity.segments
+        keys = [*first.indices, *(key for each in fields for key in (each.name, *each.indices))]
+        assumed[whole] = _put(assumed[whole], keys, value)
         # The inputs of imports below follow from those of their parent.
         given = {key: assumed[f"Input:{prefix}{key}"] for key in inner.inputs if f"Input:{prefix}{key}" in assumed}
         assumed.update(source.observe(inner, given, prefix))
@@ -90,7 +93,7 @@ def _parse(text: str, inputs: Mapping[str, InputValue]) -> tuple[CanonicalId, st
         raise error("USAGE", f"`--assume {text}` has no value", hint="write `--assume Input:X=changed` or `=value`")
     identity = parse_id_of("Input", id_)
     whole = str(CanonicalId("Input", identity.imports, (msgspec.structs.replace(identity.segments[0], indices=()),)))
-    if len(identity.segments) > 1 or whole not in inputs:
+    if whole not in inputs:
         hint = did_you_mean(whole, list(inputs)) or "assume inputs of the workflow, or elements of them"
         if len(identity.segments) > 1:
             hint = "parameters and actions follow from the workflow; assume one of its inputs, or an element of one"
@@ -164,14 +167,26 @@ def _other(value: Any) -> Any:
 
 
 def _put(whole: InputValue, indices: Sequence[Index], value: InputValue) -> InputValue:
+    """`indices` lead through arrays to elements, and through JSON values to fields; `lookup` has found them."""
     if not indices:
         return value
     index = indices[0]
-    assert whole.elements is not None, "`lookup` has found the element"
+    if whole.elements is None:
+        inside = _with_part(whole.value, indices, value.value)
+        return InputValue(whole.type, inside, value_sha256(inside), None, None)
     elements = list(whole.elements)
     at = whole.indices.index(index)
     elements[at] = _put(elements[at], indices[1:], value)
     return _with_elements(whole, elements)
+
+
+def _with_part(whole: Any, keys: Sequence[Any], value: Any) -> Any:
+    if not keys:
+        return value
+    inside = _with_part(whole[keys[0]], keys[1:], value)
+    if isinstance(whole, dict):
+        return {**whole, keys[0]: inside}
+    return [*whole[: keys[0]], inside, *whole[keys[0] + 1 :]]
 
 
 def _with_elements(whole: InputValue, elements: Sequence[InputValue]) -> InputValue:

@@ -15,6 +15,7 @@ from whyrun.artifacts.hashing import value_sha256
 from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
+from whyrun.graph.inputs import part
 from whyrun.graph.template import compute, expressions_in
 from whyrun.json_values import is_utf8
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
@@ -230,7 +231,11 @@ class InputObserver:
         if whole is None:
             return None
         try:
-            return element(whole, tuple(s.index for s in ref.selectors if isinstance(s, At)))
+            id_, value = str(ref), element(whole, tuple(s.index for s in ref.selectors if isinstance(s, At)))
+            for field in ref.fields:
+                assert isinstance(field, At), "an import has no loops"
+                id_, value = part(id_, value, field.index)
+            return value
         except IndexProblem as problem:
             hint = problem.hint_for(ref.name, prefix)
             self.diagnostics.append(ref.place.diagnostic(problem.code, str(problem), hint))

@@ -197,30 +197,61 @@ class ReferenceReader(SelectorReader):
                 f"the workflow has no input `{name.attr}`",
                 did_you_mean(name.attr, list(known)) or "declare it under `inputs:`",
             )
-        selectors, end = self.selectors(parts, 1)
-        if end < len(parts):
-            part = self.name_at(parts, end, root, "selectors only")
-            raise self.refuse(
-                self.text.attribute_place(part),
-                "UNKNOWN_REFERENCE",
-                f"the input `{name.attr}` has no parts with names",
-                "declare an input of its own for this part",
-            )
         shape = known[name.attr]
-        declared = shape.type if shape is not None else None
-        for index, (selector, place) in enumerate(selectors):
-            if declared is not None and index >= declared.depth:
-                raise self.refuse(
-                    place,
-                    "INDEX_PARENT_NOT_ARRAY",
-                    f"the input `{name.attr}` has type `{declared}`: there is no array to select from here",
-                    "remove the index, or declare an array type" if index == 0 else "remove this index",
-                )
-            if isinstance(selector, At) and shape is not None:
-                self._check_fixed(name.attr, shape, selector, place)
-        ref = InputRef(name.attr, tuple(s for s, _ in selectors), self.text.place(node))
+        steps = self._steps(parts)
+        of_array = len(steps) if shape is None else min(shape.type.depth, len(steps))
+        for number, (step, place, is_name) in enumerate(steps):
+            if number >= of_array and shape is not None:
+                self._check_field(name.attr, shape, (step, place, is_name), of_array)
+            elif is_name and shape is not None:
+                self._refuse_name(name.attr, shape, place)
+            elif isinstance(step, At) and shape is not None:
+                self._check_fixed(name.attr, shape, step, place)
+        if shape is None:
+            of_array = next((number for number, (_, _, is_name) in enumerate(steps) if is_name), len(steps))
+        selectors, fields = (tuple(step for step, _, _ in some) for some in (steps[:of_array], steps[of_array:]))
+        ref = InputRef(name.attr, selectors, self.text.place(node), fields)
         fan_in = any(isinstance(s, All) for s in ref.selectors)
-        return Resolved(ref, declared and Type(declared.base, declared.depth - len(ref.selectors)), fan_in)
+        if shape is None or fields:
+            return Resolved(ref, None, fan_in)  # the type of a field is that of its value
+        return Resolved(ref, Type(shape.type.base, shape.type.depth - len(ref.selectors)), fan_in)
+
+    def _steps(self, parts: list[Part]) -> list[tuple[Selector, Place, bool]]:
+        """What follows the name of an input; the last is whether it is written as a name: `.size`."""
+        steps: list[tuple[Selector, Place, bool]] = []
+        position = 1
+        while position < len(parts):
+            part = parts[position]
+            if isinstance(part, ast.Attribute):
+                steps.append((At(part.attr), self.text.attribute_place(part), True))
+                position += 1
+            else:
+                selectors, position = self.selectors(parts, position)
+                steps.extend((selector, place, False) for selector, place in selectors)
+        return steps
+
+    def _refuse_name(self, name: str, shape: InputShape, place: Place) -> None:
+        hint = "declare an input of its own for this part"
+        if shape.type.base == "json" and shape.type.depth:
+            hint = f"name an element first: `inputs.{name}[0].…`, `inputs.{name}[loop].…`"
+        raise self.refuse(place, "UNKNOWN_REFERENCE", f"the input `{name}` has no parts with names", hint)
+
+    def _check_field(self, name: str, shape: InputShape, step: tuple[Selector, Place, bool], of_array: int) -> None:
+        selector, place, is_name = step
+        if shape.type.base != "json":
+            if is_name:
+                self._refuse_name(name, shape, place)
+            message = f"the input `{name}` has type `{shape.type}`: there is no array to select from here"
+            hint = "remove this index" if of_array else "remove the index, or declare an array type"
+            raise self.refuse(place, "INDEX_PARENT_NOT_ARRAY", message, hint)
+        if isinstance(selector, At):
+            if isinstance(selector.index, str) or (isinstance(selector.index, int) and selector.index >= 0):
+                return
+            message, hint = f"`{selector.index}` is no field and no index of a list", "items are counted from 0"
+            raise self.refuse(place, "INDEX_FORMAT_INVALID", message, hint)
+        if isinstance(selector, All) or selector.offset:
+            message = f"`[{selector}]` selects from arrays and loops, not within a JSON value"
+            raise self.refuse(place, "EXPRESSION_FORBIDDEN", message, "name one field, or take the whole value")
 
     def _check_fixed(self, name: str, shape: InputShape, selector: At, place: Place) -> None:
         if shape.has_keys:

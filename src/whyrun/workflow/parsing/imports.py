@@ -128,7 +128,7 @@ def _misfit(declared: Type, node: Node, template: Template, names: Names) -> str
         if not isinstance(template.whole, InputRef):
             return f"an array is expected (`{declared}`)" if declared.is_path and declared.depth else None
         shape = names.inputs.get(template.whole.name)
-        if shape is None:
+        if shape is None or template.whole.fields:
             return None
         given = shape.type
         picked = sum(not isinstance(selector, All) for selector in template.whole.selectors)

@@ -9,13 +9,11 @@ Whether a key counts is stated here for the docs, not decided: `graph/fingerprin
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 from typing import Any
 
 from whyrun.errors import did_you_mean
-from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import (
     NAME_PATTERN,
     PARAMETER_NAME,
@@ -28,22 +26,16 @@ from whyrun.workflow.fields import (
     object_schema,
     path_problem,
 )
-from whyrun.workflow.model import LoopDecl, Retries, SandboxDecl
+from whyrun.workflow.model import LoopDecl, Retries
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
-from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
+from whyrun.workflow.parsing.job_expressions import JobDraft
+from whyrun.workflow.parsing.running_keys import ENVIRONMENT_KEYS, ISOLATIONS, SANDBOX_KEYS, RunningKeys
 from whyrun.workflow.scope import AnyKey, Names
 
 MAX_RETRIES = 1000
-ISOLATIONS = ("process", "shared")
-LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
-LEAST_DISK = 10**6  # bytes; the worker's own files are smaller
-_MOST = 10**15  # bytes
-_SIZES = {"memory": LEAST_MEMORY, "disk": LEAST_DISK}  # settings of a sandbox that are sizes → the smallest
-_SIZE = lazy_regex(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
-_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-class JobReader(JobExpressions):
+class JobReader(RunningKeys):
     """The readers of all job keys. A key that is absent is not read: `JobDecl` has its default."""
 
     def __init__(self, problems: Problems, loops: Mapping[str, LoopDecl | None]) -> None:
@@ -126,40 +118,6 @@ class JobReader(JobExpressions):
                 amounts[key.value] = amount
         return amounts
 
-    def sandbox(self, job: JobDraft, node: Node) -> SandboxDecl:
-        if isinstance(node, Scalar) and node.value == "required":
-            return SandboxDecl(required=True)
-        hint = "write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`"
-        entries = self.as_map(node, f"`sandbox` of {job.what}", hint)
-        settings: dict[str, Any] = {}
-        known = names_of(SANDBOX_KEYS)
-        for key, value in entries.entries if entries else ():
-            name, plain = key.value, plain_value(value)
-            what = f"`{name}` in `sandbox` of {job.what}"
-            if name not in known:
-                message = f"there is no `{name}` in `sandbox`"
-                self.problems.add(key.place, "UNKNOWN_KEY", message, did_you_mean(name, known))
-            elif name in ("required", "network"):
-                settings[name] = self.boolean(value, what)
-            elif name == "processes" and type(plain) is int and plain >= LEAST_PROCESSES:
-                settings[name] = plain
-            elif name in _SIZES and (amount := _bytes(plain, _SIZES[name])) is not None:
-                settings[name] = amount
-            elif name in _SIZES:
-                size = f"a size (`2GB`) from {_SIZES[name] // 10**6}MB to {_MOST // 10**12:,}TB"
-                self.wrong(value, f"{what} is not {size}", hint)
-            else:
-                self.wrong(value, f"{what} is not a number from {LEAST_PROCESSES}", hint)
-        return SandboxDecl(**settings)
-
-    def isolation(self, job: JobDraft, node: Node) -> str:
-        value = plain_value(node)
-        if value in ISOLATIONS:
-            return str(value)
-        message = f"`isolation` of {job.what} is neither {' nor '.join(f'`{one}`' for one in ISOLATIONS)}"
-        self.wrong(node, message, "write `isolation: shared`, or leave it out")
-        return "process"
-
     def deterministic(self, job: JobDraft, node: Node) -> bool | None:
         return self.boolean(node, f"`deterministic` of {job.what}")
 
@@ -217,13 +175,6 @@ class JobReader(JobExpressions):
         return True
 
 
-def _bytes(value: Any, least: int) -> int | None:
-    """`2GB` or a plain number of bytes; None if it is not a size, or not in the range."""
-    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    amount = int(min(float(match[1]), _MOST + 1) * _UNITS[match[2].upper()]) if match else value
-    return amount if type(amount) is int and least <= amount <= _MOST else None
-
-
 # --- the table ---------------------------------------------------------------------------------------------------
 
 
@@ -261,18 +212,6 @@ RETRIES_KEYS = (
     Key(name="max", meaning="How often to try again.", schema=_RETRY_COUNT, required=True),
     Key(name="backoff", meaning="The pause before the second attempt; it doubles each time.", schema=_DURATION),
 )
-SANDBOX_KEYS = (
-    Key(name="required", meaning="Whether the job must run in a sandbox.", schema={"type": "boolean"}),
-    Key(name="network", meaning="Whether the sandbox has a network.", schema={"type": "boolean"}),
-    Key(name="memory", meaning="How much memory it has: `2GB`.", schema={"type": ["string", "integer"]}),
-    Key(
-        name="processes",
-        meaning="How many processes and threads it may have.",
-        schema={"type": "integer", "minimum": LEAST_PROCESSES},
-    ),
-    Key(name="disk", meaning="How much disk space its files may take: `10GB`.", schema={"type": ["string", "integer"]}),
-)
-
 JOB_KEYS = (
     JobKey(
         name="uses",
@@ -411,6 +350,15 @@ JOB_KEYS = (
         meaning="`required`, or settings for any sandbox that the job gets: `{network: true, memory: 2GB}`.",
         details="See [the sandbox](backends.md#the-sandbox). Memory is from 64MB to 1,000TB, `disk` at least 1MB, "
         "`processes` at least 8.",
+    ),
+    JobKey(
+        name="environment",
+        field="environment",
+        read=JobReader.environment,
+        schema=object_schema(ENVIRONMENT_KEYS, "The packages that the steps run with."),
+        in_fingerprint=True,
+        meaning="The packages that the steps run with: `{python: requirements.txt}`.",
+        details="See [environments](environments.md).",
     ),
     JobKey(
         name="isolation",

@@ -18,6 +18,7 @@ from typing import Any
 
 from whyrun import __version__
 from whyrun.artifacts.store import Store
+from whyrun.errors import WhyrunError
 from whyrun.execution.backends.base import PrepareFailed, Session
 from whyrun.execution.backends.dask.payload import WorkerInputs
 from whyrun.execution.backends.local.backend import LocalBackend
@@ -57,6 +58,7 @@ class Agent:
             tmp=root / "tmp",
             workers=1,
             prepare=facts["prepare"],
+            environments=root / "environments",
             inputs=root / "inputs",  # not among the code: a step finds only its own inputs there
         )
         self.inputs = WorkerInputs(root / "inputs")
@@ -269,6 +271,7 @@ def run_batch(key: str, task: int, payloads: list[dict[str, Any]]) -> dict[str, 
             while batch.waiting and batch.backend.room() > 0:
                 command, payload = commands[batch.waiting.popleft()]
                 _write_files(agent, payload)
+                _make_environment(agent, payload)
                 batch.backend.submit(command, _secrets(agent, task, payload, command.step_id))
             for end in _listen(agent, batch, copies):
                 batch.ended(end.step_id, _result(agent, commands[end.step_id][1], end, copies.pop(end.step_id)))
@@ -302,6 +305,20 @@ def _write_files(agent: Agent, payload: dict[str, Any]) -> None:
     temp = cfg.with_name(f".{cfg.name}.{threading.get_ident()}")
     temp.write_bytes(payload["cfg"])
     os.replace(temp, cfg)
+
+
+def _make_environment(agent: Agent, payload: dict[str, Any]) -> None:
+    """Make the step's environment, if it has one. This process has the settings of its machine (index, proxy, cache),
+    which steps do not get."""
+    environment = decode_cfg(payload["cfg"]).environment
+    if environment is not None and agent.session.environments is not None:
+        from whyrun.environments.locks import read_lock  # imported late: most steps have no environment
+        from whyrun.environments.making import make_environment
+
+        with suppress(WhyrunError):  # the step tries it again, and fails with the reason
+            make_environment(
+                agent.session.environments, agent.session.project, read_lock(agent.session.project, environment.lock)
+            )
 
 
 def _listen(agent: Agent, batch: _Batch, copies: dict[str, _MessageCopy]) -> list[StepFinished | StepLost]:

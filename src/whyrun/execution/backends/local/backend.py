@@ -11,10 +11,12 @@ import selectors
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import count, islice
 
 from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds, Wakeup, remove_queued
 from whyrun.execution.backends.local.worker_process import Job, LocalWorker
+from whyrun.execution.files.input_views import why_impossible
 from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import ExecStep, Message, MetricReported, StepBegan, StepFinished, TaskReported
 
@@ -47,8 +49,11 @@ class LocalBackend:
         self._chatter = 0  # task and metric messages in a row
 
     def open(self, session: Session) -> None:
-        self._session = session
         session.tmp.mkdir(parents=True, exist_ok=True)
+        if session.views and (problem := why_impossible(session.tmp)) is not None:
+            session.note(f"no read-only views of inputs on this machine ({problem}): large inputs are links")
+            session = replace(session, views=False)
+        self._session = session
         self._selector = selectors.DefaultSelector()
         self._wakeup = Wakeup()
         self._selector.register(self._wakeup.reader, selectors.EVENT_READ, None)

@@ -104,7 +104,9 @@ class LocalWorker:
             tickets_fd=self._tickets_end,
             control_fd=control,
             messages_fd=messages,
+            environments=str(session.environments or ""),
             live=session.host is not None,
+            views=session.views,
         )
         self._process = _start_worker(start, self._scratch)
         os.close(control)

@@ -28,6 +28,7 @@ from whyrun.execution.worker.materialize import input_path
 PROJECT, INPUTS, SOURCES = "in/project", "in/inputs", "in/sources"
 RUN, STORE, SCRATCH, COMMANDS, SAID = "out/run", "out/store", "out/scratch", "out/commands", "out/said.jsonl"
 WRITTEN = "out"  # the folder of all that the worker writes
+ENVIRONMENTS = "environments"  # folder of virtual environments that the worker makes
 MARKER = "step"  # file with the current step and attempt, where the step itself cannot write
 FOLDERS = (INPUTS, SOURCES, RUN, STORE, SCRATCH, COMMANDS)  # all but the project, which is mounted or linked
 
@@ -36,9 +37,11 @@ _LARGEST_MANIFEST = 1 << 28  # bytes of a folder's manifest, which is read into 
 decode_cfg = msgspec.json.Decoder(StepCfg).decode
 
 
-def worker_start(root: str, *, one_store: bool = False, single: bool = False) -> WorkerStart:
+def worker_start(
+    root: str, *, one_store: bool = False, single: bool = False, environments: str | None = None
+) -> WorkerStart:
     """The settings of a worker whose site is at `root`. `one_store`: outputs of a step serve as inputs of the next.
-    `single`: it executes one step."""
+    `single`: it executes one step. `environments`: where virtual environments are, if not at the site."""
     store = f"{root}/{STORE}"
     return WorkerStart(
         run_dir=f"{root}/{RUN}",
@@ -50,6 +53,7 @@ def worker_start(root: str, *, one_store: bool = False, single: bool = False) ->
         commands=f"{root}/{COMMANDS}",
         single=single,
         said=f"{root}/{SAID}",
+        environments=f"{root}/{ENVIRONMENTS}" if environments is None else environments,
     )
 
 

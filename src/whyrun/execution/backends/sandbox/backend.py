@@ -52,7 +52,8 @@ from whyrun.execution.files.scratch import Scratch
 _CODE_SUFFIXES = (".py", ".pyi", ".so")
 PROCESSES = 512  # unless the job says otherwise
 _INSIDE = "/whyrun"  # the path of the site inside the sandbox
-_SITES, _CODE = "/run/whyrun/sites", "/run/whyrun/code"  # paths that only the fork server sees
+# Paths that only the fork server sees.
+_SITES, _CODE, _ENVIRONMENTS = "/run/whyrun/sites", "/run/whyrun/code", "/run/whyrun/environments"
 
 
 def sandbox_backend() -> SandboxBackend:
@@ -98,6 +99,9 @@ class _Common:
         self._told = set[str]()
         self.free_disk = shutil.disk_usage(session.tmp.parent).free
         self.machine = Machine(programs() + interpreter_view(project=str(session.project)))
+        # Made by the host, and read-only for steps; none, if no job has one.
+        made = session.environments is not None and session.environments.is_dir()
+        self.environments = [str(session.environments)] if made else []
         self._folder = session.tmp / f"{session.run}-code-{os.getpid()}"
         # Sandboxes show only the folder below, which all of their users must be able to read. Nobody else comes here.
         self._folder.mkdir(mode=0o700, parents=True)
@@ -180,7 +184,11 @@ class SandboxTransport(ProcessTransport):
         name = str(next(self._numbers))
         site_path = f"{_SITES}/{name}"
         own = Visible(
-            read_only=(Mount(f"{site_path}/in", f"{_INSIDE}/in"), Mount(_CODE, f"{_INSIDE}/{site.PROJECT}")),
+            read_only=(
+                Mount(f"{site_path}/in", f"{_INSIDE}/in"),
+                Mount(_CODE, f"{_INSIDE}/{site.PROJECT}"),
+                *(Mount(_ENVIRONMENTS, f"{_INSIDE}/{site.ENVIRONMENTS}") for _ in self._common.environments),
+            ),
             writable=(Mount(f"{site_path}/out", f"{_INSIDE}/out"),),
         )
         visible = self._common.machine.for_sandbox(needs.network) + own
@@ -203,7 +211,11 @@ class SandboxTransport(ProcessTransport):
             if self._fork_server is None:
                 private_folder(self._sites, self._user)
                 own = Visible(
-                    read_only=(Mount(str(self._common.code), _CODE),), writable=(Mount(str(self._sites), _SITES),)
+                    read_only=(
+                        Mount(str(self._common.code), _CODE),
+                        *(Mount(folder, _ENVIRONMENTS) for folder in self._common.environments),
+                    ),
+                    writable=(Mount(str(self._sites), _SITES),),
                 )
                 visible = self._common.machine.for_fork_server() + own
                 mark = str(Scratch(self._sites).home)

@@ -1,0 +1,6 @@
+"""What steps run in: Python environments made from locked packages.
+
+In: a file that locks packages (`environment:` of a job). Out: the digest that counts in the fingerprint, and a folder
+with a virtual environment, one for each digest, which `uv` makes before the first step that needs it.
+Start with `locks` (what a file locks), then `making` (the folder), `entering` (a step's process in it) and `inventory`.
+"""

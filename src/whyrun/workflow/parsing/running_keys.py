@@ -1,0 +1,115 @@
+"""The keys of a job that say where and how its steps run: sandbox, isolation, environment."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import Any
+
+from whyrun.errors import did_you_mean
+from whyrun.lazy_regex import lazy_regex
+from whyrun.workflow.fields import Key, names_of, path_problem
+from whyrun.workflow.model import EnvironmentDecl, SandboxDecl
+from whyrun.workflow.nodes import Node, Scalar, plain_value
+from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
+
+ISOLATIONS = ("process", "shared")
+LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
+LEAST_DISK = 10**6  # bytes; the worker's own files are smaller
+_MOST = 10**15  # bytes
+_SIZES = {"memory": LEAST_MEMORY, "disk": LEAST_DISK}  # settings of a sandbox that are sizes → the smallest
+_SIZE = lazy_regex(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+LOCKS = ("uv.lock", "pyproject.toml")  # besides requirements files, whose names end with `.txt`
+_ENVIRONMENT_HINT = "write `environment: {python: requirements.txt}`, or `uv.lock`, or `pyproject.toml` beside its lock"
+
+
+class RunningKeys(JobExpressions):
+    """Their readers. A value that does not fit is reported and counts as absent."""
+
+    def sandbox(self, job: JobDraft, node: Node) -> SandboxDecl:
+        if isinstance(node, Scalar) and node.value == "required":
+            return SandboxDecl(required=True)
+        hint = "write `required`, or `{required: true, network: true, memory: 2GB, processes: 64, disk: 10GB}`"
+        entries = self.as_map(node, f"`sandbox` of {job.what}", hint)
+        settings: dict[str, Any] = {}
+        known = names_of(SANDBOX_KEYS)
+        for key, value in entries.entries if entries else ():
+            name, plain = key.value, plain_value(value)
+            what = f"`{name}` in `sandbox` of {job.what}"
+            if name not in known:
+                message = f"there is no `{name}` in `sandbox`"
+                self.problems.add(key.place, "UNKNOWN_KEY", message, did_you_mean(name, known))
+            elif name in ("required", "network"):
+                settings[name] = self.boolean(value, what)
+            elif name == "processes" and type(plain) is int and plain >= LEAST_PROCESSES:
+                settings[name] = plain
+            elif name in _SIZES and (amount := _bytes(plain, _SIZES[name])) is not None:
+                settings[name] = amount
+            elif name in _SIZES:
+                size = f"a size (`2GB`) from {_SIZES[name] // 10**6}MB to {_MOST // 10**12:,}TB"
+                self.wrong(value, f"{what} is not {size}", hint)
+            else:
+                self.wrong(value, f"{what} is not a number from {LEAST_PROCESSES}", hint)
+        return SandboxDecl(**settings)
+
+    def isolation(self, job: JobDraft, node: Node) -> str:
+        value = plain_value(node)
+        if value in ISOLATIONS:
+            return str(value)
+        message = f"`isolation` of {job.what} is neither {' nor '.join(f'`{one}`' for one in ISOLATIONS)}"
+        self.wrong(node, message, "write `isolation: shared`, or leave it out")
+        return "process"
+
+    def environment(self, job: JobDraft, node: Node) -> EnvironmentDecl | None:
+        what = f"`environment` of {job.what}"
+        entries = self.as_map(node, what, _ENVIRONMENT_HINT)
+        if entries is None:
+            return None
+        fields = self.known_keys(entries, names_of(ENVIRONMENT_KEYS), what)
+        if "python" not in fields:
+            self.problems.add(node.place, "MISSING_KEY", f"{what} has no `python`", _ENVIRONMENT_HINT)
+            return None
+        lock = self.string(fields["python"], f"`python` in {what}", _ENVIRONMENT_HINT)
+        if lock is None:
+            return None
+        job.places["environment.python"] = fields["python"].place
+        problem = path_problem(lock)
+        if problem is not None:
+            self.wrong(fields["python"], f"`{lock}` in {what} is refused: {problem}", _ENVIRONMENT_HINT, "PATH_OUTSIDE")
+        elif not lock.endswith(".txt") and posixpath.basename(lock) not in LOCKS:
+            self.wrong(fields["python"], f"`{lock}` in {what} is not a file of locked packages", _ENVIRONMENT_HINT)
+        else:
+            return EnvironmentDecl(posixpath.normpath(lock))
+        return None
+
+
+def _bytes(value: Any, least: int) -> int | None:
+    """`2GB` or a plain number of bytes; None if it is not a size, or not in the range."""
+    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
+    amount = int(min(float(match[1]), _MOST + 1) * _UNITS[match[2].upper()]) if match else value
+    return amount if type(amount) is int and least <= amount <= _MOST else None
+
+
+# --- their own keys ----------------------------------------------------------------------------------------------
+
+SANDBOX_KEYS = (
+    Key(name="required", meaning="Whether the job must run in a sandbox.", schema={"type": "boolean"}),
+    Key(name="network", meaning="Whether the sandbox has a network.", schema={"type": "boolean"}),
+    Key(name="memory", meaning="How much memory it has: `2GB`.", schema={"type": ["string", "integer"]}),
+    Key(
+        name="processes",
+        meaning="How many processes and threads it may have.",
+        schema={"type": "integer", "minimum": LEAST_PROCESSES},
+    ),
+    Key(name="disk", meaning="How much disk space its files may take: `10GB`.", schema={"type": ["string", "integer"]}),
+)
+
+ENVIRONMENT_KEYS = (
+    Key(
+        name="python",
+        meaning="The file that locks the packages: a requirements file, `uv.lock`, or `pyproject.toml` beside a lock.",
+        schema={"type": "string", "pattern": r"(\.txt|(^|/)(uv\.lock|pyproject\.toml))$"},
+        required=True,
+    ),
+)
