@@ -7,7 +7,7 @@ from typing import Any
 
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
-from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields, Key, names_of
+from whyrun.workflow.fields import LIKE_A_PATH, MAX_ARRAY_DEPTH, Fields, Key, example_of_type, names_of
 from whyrun.workflow.model import (
     BASE_TYPES,
     MODES,
@@ -95,7 +95,6 @@ def _known(names: tuple[str, ...]) -> str:
 # --- inputs --------------------------------------------------------------------------------------------
 
 
-_PATH = lazy_regex(r"[/*]|\.[A-Za-z0-9]{1,5}$")
 _PLAIN = lazy_regex(r"[A-Za-z0-9_./-]+")
 
 INPUT_KEYS = (
@@ -184,7 +183,7 @@ class Inputs(Fields):
 
 
 def _input_example(node: Node) -> str:
-    """A value where a declaration is due, as a declaration with this default."""
+    """A value where a declaration is due, as a declaration of this type or with this default."""
     value = plain_value(node)
     if isinstance(value, list):
         return '{type: "string[]", default: […]}'
@@ -192,7 +191,9 @@ def _input_example(node: Node) -> str:
         return "{type: string}"
     kind = {bool: "boolean", int: "integer", float: "number"}.get(type(value), "string")
     assert isinstance(node, Scalar)
-    if kind == "string" and _PATH.search(node.text):
+    if kind == "string" and (type_ := example_of_type(node.text)) is not None:
+        return f"{{type: {type_}}}"
+    if kind == "string" and LIKE_A_PATH.search(node.text):
         kind = '"file[]"' if "*" in node.text else "file"
     text = f'"{node.text}"' if not _PLAIN.fullmatch(node.text) else node.text
     return f"{{type: {kind}, default: {text}}}"
