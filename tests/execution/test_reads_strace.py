@@ -176,3 +176,19 @@ def test_where_strace_cannot_be_had_the_run_says_so_once(project: Make, monkeypa
     ran = lab.succeed()
     assert ran.heard.notes == ["undeclared reads of programs are not seen: strace is not installed"]
     assert [(event.traced, event.observed) for event in ends(ran).values()] == [(False, None)] * 2
+
+
+def test_strict_fails_a_step_that_reads_undeclared_files_and_the_line_of_its_message_mends_it(project: Make) -> None:
+    files = {"train.py": TRAIN, "helper.py": HELPER, "data/x.csv": "x\n", "whyrun.toml": "strict = true\n"}
+    lab = project(SCRIPTS, files)
+    ran = lab.run(jobs=1)
+    (first, second) = ran.of(ev.StepFailed)
+    line = "code: [data/x.csv, helper.py]"
+    assert (first.error_type, first.error, first.traced) == (
+        "UndeclaredRead",
+        f"`data/x.csv`, `helper.py` were read, and nothing declares them: write `{line}` in `Job:Train`",
+        True,
+    )
+    assert (second.error_type, second.traced) == ("UndeclaredRead", True)
+    lab.edit("workflow.yaml", "    uses: shell", f"    uses: shell\n    {line}")
+    assert observed(lab.succeed()) == {"Job:Train[1]": [], "Job:Train[2]": []}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.json import Encoder
@@ -15,13 +15,15 @@ from whyrun.execution.backends.base import Backend
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
 from whyrun.execution.dispatch.step_builder import FromRun, input_sources, recorded_bindings, step_cfg, step_needs
-from whyrun.execution.dispatch.tracing import Tracing
 from whyrun.execution.protocol.messages import EarlierVersion, ExecStep
 from whyrun.execution.recording.observed import NOTHING_OBSERVED, ObservedFields
 from whyrun.graph.tables import JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption
 from whyrun.snapshot.snapshot import PlanningSnapshot
+
+if TYPE_CHECKING:
+    from whyrun.execution.dispatch.watch import Watch
 
 _encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as fast as `canonical_json`
 
@@ -109,12 +111,12 @@ class Dispatcher:
         reusable: ReusableResults,
         secrets: RunSecrets,
         from_run: FromRun,
-        tracing: Tracing,
+        watch: Watch,
     ) -> None:
         self._snapshot, self._backend, self._reusable = snapshot, backend, reusable
         self._recorder, self._put_blob = reusable.publisher.recorder, reusable.store.put_bytes
         self._secrets, self._from_run = secrets, from_run
-        self.tracing = tracing
+        self._watch = watch
 
     def dispatch(
         self, step: PreparedStep, attempt: int, recalled: Recalled, compare: Mapping[str, EarlierVersion]
@@ -140,7 +142,7 @@ class Dispatcher:
             recalled_elsewhere=recalled.elsewhere,
             compare=dict(compare),
             shared=table.decl.isolation == "shared",
-            trace=self.tracing.watches(table.name, step.id),
+            trace=self._watch.traces(table.name, step.id),
         )
         self._recorder.command(command)
         bindings = recorded_bindings(table, position, consumed, action, self._put_blob)

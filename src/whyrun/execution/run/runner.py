@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from msgspec import UNSET
 
@@ -20,8 +20,7 @@ from whyrun.execution.dispatch.code_guard import CodeGuard
 from whyrun.execution.dispatch.dispatch import ActiveStep, Dispatcher, PreparedStep, Recalled, RememberedRequests
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.dispatch.tracing import Tracing
-from whyrun.execution.protocol.framing import nanoseconds
+from whyrun.execution.dispatch.watch import UNDECLARED, Watch
 from whyrun.execution.protocol.messages import (
     EarlierVersion,
     Message,
@@ -88,7 +87,7 @@ class Policy:
     fail_fast: bool
     grace: float  # seconds between SIGTERM and SIGKILL
     trace: Trace = "first"
-    planned_at: int = field(default_factory=time.time_ns)
+    strict: bool = False
 
 
 class Runner:
@@ -108,8 +107,8 @@ class Runner:
         self.reusable = ReusableResults(work.snapshot, publisher)
         self.reusable.announce_sections(work.plan)
         self.reusable.restore_planned(work.plan)
-        tracing = Tracing(policy.trace, lambda job: True)
-        self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run, tracing)
+        self.watch = Watch.of(work.snapshot, publisher, policy.trace, strict=policy.strict)
+        self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run, self.watch)
         forced = {job.node for job in work.plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
         self.requests = RememberedRequests(work.snapshot, forced)
         self.outcomes = self.make_outcomes(publisher)
@@ -373,11 +372,10 @@ class Runner:
             self.begin(active)
 
     def step_finished(self, active: ActiveStep, message: StepFinished, finished: list[FinishedStep]) -> None:
-        code = self.work.code
-        code.loaded(message.loaded)
+        (code := self.work.code).loaded(message.loaded)
         edited = code.edited_while_running(active.table.name, active.code) if active.code is not None else None
         self.termination.judge_timeout(active, message)
-        self.observe(active, message)
+        message = self.watch.ended(active, message)
         self.recorder.metrics(active.id, message.metrics, message.ts)
         self.usage.add(active.id, message.metrics)
         if active.killed_for is not None:
@@ -387,8 +385,8 @@ class Runner:
         elif message.error_type is not None:
             if message.error_type == STORE_DAMAGED:
                 self.reusable.drop_damaged(active.step.consumed, self.versions_to_compare(active.node))
-            what = (message.error_type, message.error, message.traceback)
-            self.fail(active, StepFailure("FAILED", *what, message.duration))
+            failure = StepFailure("FAILED", message.error_type, message.error, message.traceback, message.duration)
+            self.fail(active, failure, final=message.error_type == UNDECLARED)
         elif edited is not None:
             failure = edited_code(active.action, edited, "the result does not count", message.duration)
             self.fail(active, failure, final=True)  # nor would the result of another attempt
@@ -399,17 +397,6 @@ class Runner:
             self.scheduler.move(active.node, "finish")
             self.recorder.reporter.step_took(active.id, message.duration)
             finished.append((active, message))
-
-    def observe(self, active: ActiveStep, message: StepFinished) -> None:
-        """What the step read becomes part of its record."""
-        succeeded = message.error_type is None and active.killed_for is None
-        self.dispatcher.tracing.ended(active.table.name, active.id, succeeded=succeeded)
-        # Elsewhere it read a copy that was made after the plan.
-        in_place = active.code is not None and bool(active.began_at)
-        began = nanoseconds(active.began_at) if in_place else self.policy.planned_at
-        active.observed = self.outcomes.observations.of(
-            active.table, active.step.consumed, message.reads, began, succeeded=succeeded
-        )
 
     def step_lost(self, active: ActiveStep, message: StepLost) -> None:
         metrics = {"step_duration_ms": round(message.duration * 1000, 3), **message.metrics}

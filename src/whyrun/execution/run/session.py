@@ -163,7 +163,7 @@ def run_workflow(
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
-            policy = Policy(limits, options.fail_fast, options.grace, project.config.trace)
+            policy = Policy(limits, options.fail_fast, options.grace, project.config.trace, project.config.strict)
             run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage
