@@ -360,7 +360,7 @@ jobs:
     with: {b: "${{ jobs.Sort.outputs.B }}", n: "${{ inputs.N }}", run: "true"}
 """
     assert [(d.code, d.line, d.column) for d in problems(job)] == [
-        ("UNKNOWN_KEY", 2, 26),
+        ("WRONG_TYPE", 2, 32),
         ("UNKNOWN_KEY", 2, 44),
         ("UNKNOWN_KEY", 3, 13),
         ("UNKNOWN_KEY", 6, 5),

@@ -49,9 +49,11 @@ class Group(NamedTuple):
 
 
 class FirstOf(NamedTuple):
-    """`first(…)` after absent neighbours were dropped, up to the first candidate that is surely active."""
+    """`first(…)` after absent neighbours were dropped, up to the first candidate that is surely active. Without any
+    candidate the instance is inactive."""
 
     candidates: tuple[Source, ...]
+    absent: str = ""  # the input that is absent, where it is needed outside of `first`
 
 
 class Known(NamedTuple):

@@ -294,7 +294,7 @@ class Consumer:
         if left:  # all of them may turn out to be inactive
             consumption.maybe = True
         else:
-            last = self.graph.source_id(term.candidates[-1]) if term.candidates else "first()"
+            last = self.graph.source_id(term.candidates[-1]) if term.candidates else term.absent or "first()"
             consumption.inactive_by = consumption.inactive_by or last
         return None, left
 

@@ -241,14 +241,15 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 def leaf_inputs(inputs: Mapping[str, InputValue]) -> Iterator[tuple[str, InputValue]]:
-    """Each input by its canonical ID; of an array, its elements instead of the array."""
+    """Each input by its canonical ID; of an array, its elements instead of the array. Not those that are absent."""
     for id_, value in inputs.items():
         if value.elements is None:
-            yield id_, value
+            if not value.is_absent:
+                yield id_, value
         elif any(item.elements is not None for item in value.elements):
             yield from leaf_inputs(dict(value.members(id_)))
         else:
-            yield from value.members(id_)
+            yield from (member for member in value.members(id_) if not member[1].is_absent)
 
 
 def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, InputRecord]) -> Iterable[str]:

@@ -148,6 +148,8 @@ def _input_json(value: InputValue) -> dict[str, Any]:
         found["elements"] = [_input_json(item) for item in value.elements]
         if value.keys is not None:
             found["keys"] = value.keys.order
+    elif value.is_absent:
+        pass  # the empty hash says so
     elif value.path is not None:
         found["path"] = value.path
     else:
