@@ -16,7 +16,18 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "inputs", "keep_inputs", "trace", "strict"]
+_KNOWN = [
+    "resources",
+    "on_finish",
+    "prepare",
+    "import_late",
+    "store",
+    "inputs",
+    "keep_inputs",
+    "packages",
+    "trace",
+    "strict",
+]
 _LIMITS = "[resources]\n         gpu = 1"
 
 Trace = Literal["first", "always", "never"]
@@ -33,6 +44,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     `import_late`: packages that a worker does not import before it forks the process of a step.
     `store`: the URL or folder of a shared store. `inputs`: what a step gets in place of large inputs, a `link` to the
     original or a read-only `view` of it. `keep_inputs`: whether small input files are kept with the runs.
+    `counts_packages`: whether another version of a package that a step imported makes its job run again.
     `trace`: which instances of a job strace watches. `strict`: whether undeclared reads fail a step.
     """
 
@@ -43,6 +55,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     import_late: tuple[str, ...] = ()
     inputs: str = "link"
     keep_inputs: bool = True
+    counts_packages: bool = False
     trace: Trace = "first"
     strict: bool = False
 
@@ -85,6 +98,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         tuple(data.get("import_late", ())),
         data.get("inputs", "link"),
         data.get("keep_inputs", True),
+        data.get("packages") == "count",
         data.get("trace", "first"),
         data.get("strict", False),
     )
@@ -152,6 +166,12 @@ def _of_trace(value: Any) -> Iterator[Problem]:
         yield "trace", what, 'trace = "always"'
 
 
+def _of_counting(value: Any) -> Iterator[Problem]:
+    if value not in ("count", "tell"):
+        what = '`packages` is "tell" (a changed version is told) or "count" (and makes jobs run again)'
+        yield "packages", what, 'packages = "count"'
+
+
 def _holds_credentials(url: str) -> bool:
     """`s3://key:secret@bucket`, or a query string, where tokens are passed."""
     rest = url.partition("://")[2]
@@ -174,6 +194,7 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "import_late": _of_packages,
     "store": _of_store,
     "inputs": _of_inputs,
+    "packages": _of_counting,
     "keep_inputs": partial(_of_switch, "keep_inputs"),
     "trace": _of_trace,
     "strict": partial(_of_switch, "strict"),

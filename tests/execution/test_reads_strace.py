@@ -70,13 +70,20 @@ SCRIPTS = """
 
 def test_a_script_that_imports_a_helper_and_opens_a_file_of_the_project(project: Make) -> None:
     lab = project(SCRIPTS, {"train.py": TRAIN, "helper.py": HELPER, "data/x.csv": "x\n"})
-    ran = lab.succeed(jobs=1)
+    ran = lab.succeed()
     reads = [file("data/x.csv", "x\n"), file("helper.py", HELPER)]
     assert observed(ran) == {"Job:Train[1]": reads, "Job:Train[2]": reads}
-    assert [event.traced for event in ends(ran).values()] == [True, False]  # the second is known to read the same
+    assert [event.traced for event in ends(ran).values()] == [True, True]  # they ran at the same time
     assert ran.heard.notes == []
-    again = lab.succeed(force=["all"], jobs=1)  # the helper is loaded from its byte code now
-    assert observed(again) == observed(ran)
+    more = lab.edit("workflow.yaml", "[1, 2]", "[1, 2, 3]").succeed()
+    assert observed(more) == {"Job:Train[3]": reads}  # is known to read the same
+    assert [event.traced for event in ends(more).values()] == [False]
+    lab.edit("helper.py", "strip()", "upper()")
+    edited = lab.succeed()  # the helper has been loaded from its byte code meanwhile
+    reads[1] = file("helper.py", lab.read("helper.py"))
+    assert observed(edited) == {f"Job:Train[{n}]": reads for n in (1, 2, 3)}
+    assert [event.traced for event in ends(edited).values()][:1] == [True]
+    assert lab.plan().planned == []
 
 
 def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:

@@ -53,6 +53,7 @@ class ActiveStep:
     began: float | None = None  # monotonic
     began_at: str = ""  # the timestamp of its worker
     killed_for: ev.FailureStatus | None = None  # why we sent it a signal
+    trace: bool = False
     observed: ObservedFields = NOTHING_OBSERVED  # once it has ended
 
     @property
@@ -131,6 +132,7 @@ class Dispatcher:
         sha256 = bytes_sha256(data)
         if attempt == 1:
             self._recorder.event(ev.CfgMaterialized(path=path, size=len(data), sha256=sha256))
+        trace = self._watch.traces(table.name)
         command = ExecStep(
             step_id=step.id,
             driver=action.name,
@@ -142,9 +144,9 @@ class Dispatcher:
             recalled_elsewhere=recalled.elsewhere,
             compare=dict(compare),
             shared=table.decl.isolation == "shared",
-            trace=self._watch.traces(table.name, step.id),
+            trace=trace,
         )
         self._recorder.command(command)
         bindings = recorded_bindings(table, position, consumed, action, self._put_blob)
         self._backend.submit(command, self._secrets.of_step(cfg.secrets), step_needs(table.decl))
-        return ActiveStep(step, attempt, bindings, action.name, table.decl.timeout)
+        return ActiveStep(step, attempt, bindings, action.name, table.decl.timeout, trace=trace)

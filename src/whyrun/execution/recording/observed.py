@@ -91,7 +91,9 @@ class Observations:
 
     def _known(self, job: str) -> Sequence[Read]:
         """What only strace saw of the job's traced instance, in this run or before."""
-        return self._traced.get(job, ())
+        if job not in self._traced:
+            self._traced[job] = list(self._snapshot.reads.known_reads(job))
+        return self._traced[job]
 
     def _tell(self, note: str, what: str = "") -> None:
         """Once a run."""

@@ -20,7 +20,7 @@ from whyrun.execution.dispatch.code_guard import CodeGuard
 from whyrun.execution.dispatch.dispatch import ActiveStep, Dispatcher, PreparedStep, Recalled, RememberedRequests
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.dispatch.watch import UNDECLARED, Watch
+from whyrun.execution.dispatch.watch import UNDECLARED, Watch, WatchPolicy
 from whyrun.execution.protocol.messages import (
     EarlierVersion,
     Message,
@@ -54,7 +54,6 @@ from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import Forced, why_executed
 from whyrun.planning.reuse import Reuse
-from whyrun.project_config import Trace
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 COUNTED: tuple[StepState, ...] = (
@@ -86,8 +85,7 @@ class Policy:
     limits: Mapping[str, float]
     fail_fast: bool
     grace: float  # seconds between SIGTERM and SIGKILL
-    trace: Trace = "first"
-    strict: bool = False
+    watch: WatchPolicy
 
 
 class Runner:
@@ -107,7 +105,7 @@ class Runner:
         self.reusable = ReusableResults(work.snapshot, publisher)
         self.reusable.announce_sections(work.plan)
         self.reusable.restore_planned(work.plan)
-        self.watch = Watch.of(work.snapshot, publisher, policy.trace, strict=policy.strict)
+        self.watch = Watch.of(work.snapshot, work.plan, publisher, policy.watch)
         self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run, self.watch)
         forced = {job.node for job in work.plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
         self.requests = RememberedRequests(work.snapshot, forced)
@@ -229,7 +227,7 @@ class Runner:
         fingerprint = self.judge.fingerprint(table, position, consumed)
         step = PreparedStep(job.id, node, table, position, consumed, fingerprint)
         if node not in self.no_reuse and node not in self.retries.attempts:
-            reuse = self.reusable.find(node, table, position, fingerprint)
+            reuse = self.reusable.find(node, table, position, fingerprint, consumed)
             if reuse is not None:
                 self.reuse(step, reuse)
                 return False
