@@ -26,7 +26,10 @@ NOT_INSTALLED = "strace is not installed"
 # Strings other than paths are left out (`-s 0`): an argument may be a secret. `-I 4`: what ends the step must not end
 # strace first, since the calls of a program that has lost it fail.
 _TRACED = ",".join(f"?{call}" for call in CALLS)
-_OPTIONS = ["-f", "-qq", "-y", "-s", "0", "-I", "4", "-e", "signal=none", "-e", f"trace={_TRACED}"]
+_OPTIONS = [
+    "-f", "-qq", "-y", "-s", "0", "-I", "4",
+    "-e", "signal=none", "-e", "abbrev=?execve,?execveat", "-e", f"trace={_TRACED}",
+]  # fmt: skip
 _FROM_THE_START = ["-D", "--seccomp-bpf"]
 
 

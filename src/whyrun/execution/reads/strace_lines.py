@@ -4,7 +4,7 @@ Lines of several processes are interleaved: a call that another process interrup
 that of `strace -f -y`: descriptors, the working folder too, are followed by their path in `<>`.
 
 Python lists each folder of its path before it imports from there, and again when the folder has changed. That does not
-count: it comes right after a `stat` of the folder, and the program opened a module there.
+count: it comes right after a `stat` of the folder that tells a new time, and the program opened a module there.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _ESCAPE = lazy_regex(rb"\\([0-7]{1,3}|x[0-9a-f]{2}|.)")
 _NAMED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 _WRITES = lazy_regex(r"O_(?:WRONLY|RDWR|CREAT|TRUNC)")
 _DESCRIPTOR = lazy_regex(r"\d+<((?:[^>\\]|\\.)*)>$")
+_CHANGED = lazy_regex(r"stx?_mtime=.*?_nsec=\d+|stx_mtime=\{[^}]*\}")
 _PYTHON = lazy_regex(r"(?:^|/)python[0-9.]*$")
 
 _FORKS = ("clone", "clone3", "fork", "vfork")
@@ -38,13 +39,16 @@ _STARTS, _MOVES, _LISTS = ("execve", "execveat"), ("chdir", "fchdir"), ("getdent
 CALLS = (*_FORKS, *_OPENS, *_LOOKS, *_NAMES, *_STARTS, *_MOVES, *_LISTS)
 
 
+_Look = tuple[str, str]
+
+
 @dataclass(slots=True)
 class _Program:
     """What one executed program and its forks did with folders."""
 
     is_python: bool = False
-    listed: set[str] = field(default_factory=set)  # and not changed since
-    of_imports: set[str] = field(default_factory=set)  # listed right after a `stat`
+    listed: dict[str, str] = field(default_factory=dict)  # folder → when it had been changed, as Python was told
+    of_imports: set[str] = field(default_factory=set)
     modules: set[str] = field(default_factory=set)  # folders of the Python files that it opened
 
 
@@ -52,8 +56,8 @@ class _Program:
 class _Process:
     folder: str
     program: _Program
-    looked_at: str = ""  # what its last call asked about
-    open_folder: tuple[str, bool] | None = None  # opened and not listed yet; right after a `stat`?
+    looked_at: _Look = ("", "")  # what its last call asked about, and when that had been changed
+    open_folder: tuple[str, str] | None = None  # opened and not listed yet; what a `stat` right before told
 
 
 class _Call(NamedTuple):
@@ -80,7 +84,7 @@ class Trace:
         self._first = _Program(imports_from is not None, modules={*(imports_from or ())})
         self._programs = [self._first]
         self._parents: dict[int, int] = {}
-        self._acts: dict[str, Callable[[_Process, _Call, str], None]] = {
+        self._acts: dict[str, Callable[[_Process, _Call, _Look], None]] = {
             **dict.fromkeys(_OPENS, self._open),
             **dict.fromkeys(_LOOKS, self._look),
             **dict.fromkeys(_NAMES, self._name),
@@ -98,7 +102,7 @@ class Trace:
             act = self._acts.get(call.name)
             if act is not None:
                 process = self._process(call.pid)
-                looked_at, process.looked_at = process.looked_at, ""
+                looked_at, process.looked_at = process.looked_at, ("", "")
                 act(process, call, looked_at)
         for program in self._programs:
             self.seen.listed |= program.of_imports - program.modules
@@ -119,7 +123,7 @@ class Trace:
 
     # --- calls -------------------------------------------------------------------------------------------------------
 
-    def _open(self, process: _Process, call: _Call, looked_at: str) -> None:
+    def _open(self, process: _Process, call: _Call, looked_at: _Look) -> None:
         named = self._path(process, call.arguments)
         if named is None:
             return
@@ -128,32 +132,33 @@ class Trace:
         elif call.path is not None and (real := _text(call.path)).startswith("/"):
             path = named if named.startswith(f"{self._root}/") else real  # a file may have a name in the project too
             if call.name == "creat" or _WRITES.search(call.arguments):
-                self._wrote(named, path)
+                self.seen.written.update((named, path))
             elif "O_DIRECTORY" in call.arguments or os.path.isdir(path):
-                process.open_folder = path, looked_at == named
+                process.open_folder = path, looked_at[1] if looked_at[0] == named else ""
             else:
                 self.seen.opened.add(path)
                 _note_module(process.program, path)
 
-    def _look(self, process: _Process, call: _Call, looked_at: str) -> None:
+    def _look(self, process: _Process, call: _Call, looked_at: _Look) -> None:
         named = self._path(process, call.arguments)
         if named is not None and call.found_nothing:
             self.seen.opened.add(named)
         elif named is not None and call.result == "0":
-            process.looked_at = named
+            changed = _CHANGED.search(call.arguments)
+            process.looked_at = named, changed[0] if changed is not None else ""
 
-    def _list(self, process: _Process, call: _Call, looked_at: str) -> None:
+    def _list(self, process: _Process, call: _Call, looked_at: _Look) -> None:
         if process.open_folder is None:
             return
-        (folder, after_look), process.open_folder = process.open_folder, None
+        (folder, changed), process.open_folder = process.open_folder, None
         program = process.program
-        if program.is_python and after_look and folder not in program.listed:
+        if program.is_python and changed and changed != program.listed.get(folder):
             program.of_imports.add(folder)
+            program.listed[folder] = changed
         else:
             self.seen.listed.add(folder)
-        program.listed.add(folder)
 
-    def _execute(self, process: _Process, call: _Call, looked_at: str) -> None:
+    def _execute(self, process: _Process, call: _Call, looked_at: _Look) -> None:
         named = self._path(process, call.arguments)
         if named is not None and (call.found_nothing or call.result == "0"):
             self.seen.opened.add(named)
@@ -161,18 +166,13 @@ class Trace:
             process.program = self._new_program()
             process.program.is_python = bool(_PYTHON.search(named) or _PYTHON.search(os.path.realpath(named)))
 
-    def _name(self, process: _Process, call: _Call, looked_at: str) -> None:
+    def _name(self, process: _Process, call: _Call, looked_at: _Look) -> None:
         """A new name for a file: what the step wrote, under another name."""
         named = self._path(process, call.arguments, last=True)
         if named is not None and call.result == "0":
-            self._wrote(named)
+            self.seen.written.add(named)
 
-    def _wrote(self, *paths: str) -> None:
-        self.seen.written.update(paths)
-        for program in self._programs:
-            program.listed.difference_update(map(os.path.dirname, paths))
-
-    def _change_folder(self, process: _Process, call: _Call, looked_at: str) -> None:
+    def _change_folder(self, process: _Process, call: _Call, looked_at: _Look) -> None:
         if call.result != "0":
             return
         descriptor = _DESCRIPTOR.match(call.arguments)
