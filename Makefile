@@ -106,10 +106,10 @@ tools:
 		else echo "error: please install:$$missing" >&2; exit 1; fi; fi
 
 # What some tests need, as program:package. tmux is the terminal in which the progress display is looked at, bubblewrap
-# makes the sandboxes, the servers are those that data is moved between, and SLURM is that of a cluster of one node. Where one
-# cannot be had, its tests are skipped.
+# makes the sandboxes, podman and runc make the containers, the servers are those that data is moved between, and SLURM
+# is that of a cluster of one node. Where one cannot be had, its tests are skipped.
 ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql
-TEST_TOOLS := tmux:tmux zsh:zsh fish:fish chromium:chromium munged:munge slurmctld:slurm-wlm $(ETL_TOOLS)
+TEST_TOOLS := tmux:tmux zsh:zsh fish:fish chromium:chromium munged:munge slurmctld:slurm-wlm podman:podman runc:runc $(ETL_TOOLS)
 example-etl-tools: TOOLS = $(ETL_TOOLS)
 test-tools: TOOLS = $(TEST_TOOLS)
 test-tools example-etl-tools:

@@ -58,6 +58,7 @@ MADE_ONCE = {
     "installed": "",
     "through": "",
     "linked_story": "",
+    "image": "containers",
 }
 
 
