@@ -4,7 +4,7 @@ import {Data} from './data.js'
 import {chooseSource} from './sources.js'
 import {listen} from './live.js'
 import {link, parse} from './router.js'
-import {icons, problem, state as stateChip, waiting} from './parts/basics.js'
+import {icons, problem, state as stateChip, ticked, waiting} from './parts/basics.js'
 import {search} from './parts/search.js'
 import {help} from './parts/help.js'
 import {compact, count, duration} from './format.js'
@@ -55,6 +55,9 @@ export class App extends LitElement {
     setInterval(() => {
       this.tick = Date.now()
     }, 30_000)
+    setInterval(() => {
+      if (this.route.view === 'run' && this.read('state').value?.unfinished?.state === 'running') this.tick = Date.now()
+    }, 1000)
   }
 
   moved() {
@@ -75,6 +78,18 @@ export class App extends LitElement {
       this.ui = {...this.ui, lost: message.type === 'lost', connected: message.type === 'open'}
     if (message.type === 'log') this.ui = {...this.ui, lines: [...this.ui.lines.slice(-499), message]}
     if (message.type === 'reset') this.ui = {...this.ui, lines: []}
+  }
+
+  // On a narrow screen the tabs and the runs go off the side: the current one is brought into sight.
+  updated() {
+    if (this.sighted === location.hash) return
+    const current = this.querySelectorAll('.tabs [aria-current], .stops [aria-current]')
+    if (current.length) this.sighted = location.hash
+    for (const one of current) {
+      const row = one.closest('.tabs, .stops')
+      const [a, b] = [row.getBoundingClientRect(), one.getBoundingClientRect()]
+      if (b.left < a.left || b.right > a.right - 24) row.scrollLeft += b.left - a.left - 48
+    }
   }
 
   // Resolves once everything that the view shows has arrived and is drawn: for tests and for screenshots.
@@ -244,12 +259,13 @@ export class App extends LitElement {
               .map(
                 (one) =>
                   html`<p data-code=${one.code}>
-                    <code>${one.code}</code> ${one.message}
                     ${
                       one.place || one.file
-                        ? html`<span class="soft">${one.place ?? `${one.file}${one.line ? `:${one.line}` : ''}`}</span>`
+                        ? html`<code>${one.place ?? `${one.file}${one.line ? `:${one.line}` : ''}`}</code>: `
                         : nothing
-                    }${one.hint ? html`<br /><span class="soft">${one.hint}</span>` : nothing}
+                    }${ticked(one.message)} <span class="code">${one.code}</span>${
+                      one.hint ? html`<br /><span class="soft">${ticked(one.hint)}</span>` : nothing
+                    }
                   </p>`,
               )}
             ${state.problems.length > 8 ? html`<p>… and ${state.problems.length - 8} more</p>` : nothing}
@@ -284,7 +300,7 @@ function headline({totals, outcomes, estimate, unfinished}) {
   const chips = [
     ['running', outcomes?.running ?? 0],
     ['failed', outcomes?.failed ?? 0],
-    ['planned', totals.planned - (totals.reused ?? 0)],
+    ['planned', totals.planned],
     ['reused', totals.reused],
     ['deferred', totals.deferred],
     ['open', totals.open ?? 0],
@@ -317,7 +333,7 @@ const words = (name, n) =>
   }`
 
 const withoutPlan = (ctx) =>
-  html`<p class="verdict">Put the file right, and the plan comes back by itself. What has been run stays here.</p>
+  html`<p class="verdict after">Put the file right, and the plan comes back by itself. What has been run stays here.</p>
     ${views.runs(ctx)}`
 
 const graphic = (view) => ['graph', 'why', 'plan'].includes(view)

@@ -3,7 +3,7 @@
 const group = new Intl.NumberFormat('en-US')
 export const count = (n) => group.format(n ?? 0)
 const short = new Intl.NumberFormat('en-US', {notation: 'compact', maximumFractionDigits: 1})
-export const compact = (n) => (n < 10_000 ? count(n) : short.format(n))
+export const compact = (n) => short.format(n)
 export const plural = (n, one, many = `${one}s`) => `${count(n)} ${n === 1 ? one : many}`
 
 export function duration(seconds) {

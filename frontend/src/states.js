@@ -19,15 +19,15 @@ const SHAPES = {
 
 // `tone` names the colours in style.css. The order is that of bars and filters.
 export const STATES = {
-  running: {word: 'running', shape: 'play', tone: 'live'},
-  failed: {word: 'failed', shape: 'square', tone: 'bad'},
-  planned: {word: 'will run', shape: 'diamond', tone: 'run'},
-  reused: {word: 'result reused', shape: 'reuse', tone: 'reuse'},
-  deferred: {word: 'deferred', shape: 'pause', tone: 'wait'},
-  open: {word: 'not known yet', shape: 'dots', tone: 'wait'},
-  pinned: {word: 'pinned', shape: 'pin', tone: 'ok'},
-  inactive: {word: 'inactive', shape: 'dash', tone: 'off'},
-  clean: {word: 'up to date', shape: 'disc', tone: 'ok'},
+  running: {word: 'running', shape: 'play', tone: 'live', means: 'it executes now'},
+  failed: {word: 'failed', shape: 'square', tone: 'bad', means: 'its last attempt failed'},
+  planned: {word: 'will run', shape: 'diamond', tone: 'run', means: 'the next run executes it'},
+  reused: {word: 'reused', shape: 'reuse', tone: 'reuse', means: 'an earlier result is taken'},
+  deferred: {word: 'deferred', shape: 'pause', tone: 'wait', means: 'it would run, but was not asked for'},
+  open: {word: 'not known yet', shape: 'dots', tone: 'wait', means: 'an earlier job decides'},
+  pinned: {word: 'pinned', shape: 'pin', tone: 'ok', means: 'its result is kept on purpose'},
+  inactive: {word: 'inactive', shape: 'dash', tone: 'off', means: 'a condition is false'},
+  clean: {word: 'up to date', shape: 'disc', tone: 'ok', means: 'nothing that it reads has changed'},
 }
 
 const OUTCOMES = {

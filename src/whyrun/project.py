@@ -244,10 +244,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def looked_up(self) -> dict[str, LookedUp]:
         """By job that could be parsed: its action, or the problems of its `uses:` and `with:`."""
-        code = CodeCache(self.folder, self.state_dir)
-        return {
-            name: look_up_action(self._jobs[name], self.folder, self.inspector, code) for name in sorted(self._jobs)
-        }
+        jobs, code = sorted(self._jobs.items()), CodeCache(self.folder, self.state_dir)
+        return {name: look_up_action(decl, self.folder, self.inspector, code) for name, decl in jobs}
 
     def declared_actions(self) -> dict[str, tuple[str, LookedUp]]:
         """By job that could be parsed: its `uses:`, and the result of looking it up."""
@@ -374,14 +372,14 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def is_current(self, job: str) -> bool:
         """Is the code of a job's action still the planned one? Reads it again."""
         code = CodeCache(self.folder, self.state_dir)
-        facts = look_up_action(self._jobs[job], self.folder, self.inspector, code).facts
-        return facts is not None and facts.sha256 == self.actions[job].sha256
+        now = look_up_action(self._jobs[job], self.folder, self.inspector, code).facts
+        return now is not None and now.sha256 == self.actions[job].sha256
 
     def history(self, through: int | None = None) -> History:
         return History(self.state, self.store.read, through=through)
 
     def observer(self) -> DiskObserver:
-        return DiskObserver(self.folder, self.store, self.cache, self.shared)
+        return DiskObserver(self.folder, self.store, self.cache, self.shared, self._read_config[0].counts_packages)
 
     def snapshot(self, history: History | None = None) -> PlanningSnapshot:
         """The current state."""

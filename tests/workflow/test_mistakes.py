@@ -336,7 +336,7 @@ error[UNKNOWN_REFERENCE] w.yaml:20:13: there is no job `Storry`
 error[WRONG_TYPE] w.yaml:20:14: `timeout` of job `J` is not a duration
    20 |     timeout: 5 minutes
       |              ^^^^^^^^^
-   hint: write `30s`, `5m`, `1h30m`, or a number of seconds""",
+   hint: write `5m`""",
     ),
     "incomplete include": (
         job("uses: python\nfor: [photo, net]\ninclude: [{photo: 7}]"),
@@ -517,7 +517,7 @@ error[NAME_INVALID] w.yaml:1:11: a workflow cannot be called `stat-cache`: \
 Whyrun keeps its own state under this name
     1 | workflow: stat-cache
       |           ^^^^^^^^^^
-   hint: choose another name; not `actions-cache`, `stat-cache`, `store`, `tmp`""",
+   hint: choose another name; not `actions-cache`, `environments`, `stat-cache`, `store`, `tmp`""",
     ),
     "unclosed expression": (
         job("uses: python\nwith: {a: 'x ${{ inputs.Topic'}"),

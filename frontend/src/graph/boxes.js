@@ -84,7 +84,7 @@ function measure(box, detailed, widthOf) {
       ? `import · ${box.jobs} jobs`
       : `${box.count > 1 ? `${box.count.toLocaleString('en-US')} × ` : ''}${box.action}`
   const words = Math.max(
-    Math.min(widthOf(box.name, 14, 620), 190) + Math.min(widthOf(meta, 12), 150) + 18 + 2 * PAD,
+    Math.min(widthOf(box.name, 14, 620), 190) + Math.min(widthOf(meta, 12), 150) + 24 + 2 * PAD,
     said(box) * 8 + 2 * PAD,
     172,
   )

@@ -10,6 +10,9 @@ import {boxes} from './boxes.js'
 import {ZoomElement} from './zoom.js'
 import {folded, paths, place} from './layout.js'
 
+const UPRIGHT = 0.8
+const FEW = 60
+
 export class GraphElement extends ZoomElement {
   static properties = {
     graph: {attribute: false},
@@ -71,7 +74,7 @@ export class GraphElement extends ZoomElement {
   async arrange() {
     if (!this.graph || !this.clientWidth) return
     const model = boxes(this.graph, {rows: this.rows, closed: this.closed, overlay: this.overlay, widthOf})
-    const direction = (this.usedDirection = this.direction)
+    let direction = (this.usedDirection = this.direction)
     const parents = new Set(model.groups)
     const nodes = [
       ...model.groups.map((id) => ({id: `in:${id}`, width: 0, height: 0, parent: parentOf(id, parents)})),
@@ -84,13 +87,16 @@ export class GraphElement extends ZoomElement {
     ]
     const ask = (this.asked = Symbol('layout'))
     try {
-      const placed = await place(
-        nodes,
-        model.edges.map(({from, to}) => [from, to]),
-        direction,
-      )
-      const result =
-        direction === 'LR' && !model.groups.length ? folded(placed, this.clientWidth, this.clientHeight) : placed
+      const lines = model.edges.map(({from, to}) => [from, to])
+      const [wide, high] = [this.clientWidth, this.clientHeight]
+      const large = ({width, height}) => Math.min(wide / width, high / height)
+      let placed = await place(nodes, lines, direction)
+      let result = direction === 'LR' && !model.groups.length ? folded(placed, wide, high) : placed
+      // A short chain with long names is easier to read from top to bottom.
+      if (direction === 'LR' && large(result) < UPRIGHT && nodes.length < FEW) {
+        placed = await place(nodes, lines, 'TB')
+        if (large(placed) > large(result) * 1.2) [result, direction] = [placed, 'TB']
+      }
       if (ask !== this.asked) return
       this.placed = {
         model,
@@ -353,7 +359,9 @@ export class GraphElement extends ZoomElement {
   // Where a large graph begins: at what is selected, else where something failed, runs or will run.
   beginning() {
     const {model, spots} = this.placed
-    const order = (a, b) => rank(loud(a)) - rank(loud(b)) || spots.get(a.id).x - spots.get(b.id).x
+    const urgency = (box) => (QUIET.has(loud(box)) ? 99 : rank(loud(box)))
+    const along = (box) => (spots.get(box.id).band ?? 0) * 1e6 + spots.get(box.id).x
+    const order = (a, b) => urgency(a) - urgency(b) || along(a) - along(b)
     return this.chosen() ?? spots.get([...model.boxes].sort(order)[0].id)
   }
 
@@ -394,6 +402,7 @@ function widthOf(text, size, weight = 400) {
 
 // A failure or a running step says more than the plan.
 const now = (row) => (row.outcome === 'failed' || row.outcome === 'running' ? row.outcome : row.state)
+const QUIET = new Set(['clean', 'inactive', 'pinned'])
 const loud = (box) => (box.outcomes?.failed ? 'failed' : box.outcomes?.running ? 'running' : top(box))
 const top = (box) => sorted(box.states)[0]?.[0] ?? 'clean'
 const target = (box) => box && link('why', box.count === 1 ? box.first : box.pattern)

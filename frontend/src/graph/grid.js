@@ -122,8 +122,9 @@ export class InstanceGrid extends LitElement {
   layOut() {
     const {cells} = this
     const ratio = (this.clientWidth || 360) / Math.max(this.canvasHeight(), 1)
-    const columns = (this.shown =
-      this.columns || Math.max(Math.min(Math.ceil(Math.sqrt(cells.count * ratio)), cells.count), 1))
+    const ideal = Math.max(Math.min(Math.ceil(Math.sqrt(cells.count * ratio)), cells.count), 1)
+    // Whole rows of the last loop, several beside each other where they are short.
+    const columns = (this.shown = this.columns ? this.columns * Math.max(Math.round(ideal / this.columns), 1) : ideal)
     const rows = (this.rowCount = Math.ceil(cells.count / columns))
     const image = new ImageData(columns, rows)
     const data = new Uint32Array(image.data.buffer)
@@ -166,7 +167,7 @@ export class InstanceGrid extends LitElement {
     if (size < GLYPHS_FROM) context.drawImage(this.image, x, y, this.shown * size, this.rowCount * size)
     const [first, last] = [Math.max(Math.floor(-y / size), 0), Math.min(Math.ceil((height - y) / size), this.rowCount)]
     const [left, right] = [Math.max(Math.floor(-x / size), 0), Math.min(Math.ceil((width - x) / size), this.shown)]
-    if (size >= 5 && size < GLYPHS_FROM) this.rule(context, {size, x, y, first, last, left, right})
+    if (size >= 4 && size < GLYPHS_FROM) this.rule(context, {size, x, y, first, last, left, right})
     if (size >= GLYPHS_FROM) this.cellsOneByOne(context, {size, x, y, first, last, left, right})
     for (const [at, colour] of [
       [this.hovered, this.ink.text],

@@ -114,7 +114,7 @@ const BAND = 56 // pixels between two bands
 export function folded(placed, width, height) {
   const fit = (count) => Math.min(width / (placed.width / count + 60), height / (count * (placed.height + BAND)))
   const count = [1, 2, 3, 4, 5, 6, 7, 8].reduce((best, one) => (fit(one) > fit(best) * 1.15 ? one : best), 1)
-  if (count === 1 || fit(1) > 0.45) return placed
+  if (count === 1 || fit(1) > 0.6) return placed
   const columns = [...new Set(placed.nodes.map((node) => Math.round(node.x)))].sort((a, b) => a - b)
   const size = placed.width / count
   const bands = [] // {from, to}: where each band begins and ends in the unfolded graph

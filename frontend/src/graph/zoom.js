@@ -3,6 +3,7 @@ import {LitElement} from 'lit'
 
 const TOO_SMALL = 0.48 // below this scale nobody can read
 const LEGIBLE = 0.62
+const FOOT = 32 // pixels for the line and the buttons at the bottom
 
 // `placed.result` has the width and height of the whole; `beginning()` and `chosen()` name a spot in it.
 export class ZoomElement extends LitElement {
@@ -16,8 +17,10 @@ export class ZoomElement extends LitElement {
   fit({whole = false} = {}) {
     if (!this.placed || !this.clientWidth) return
     const {width, height} = this.placed.result
-    const scale = Math.min(1.3, Math.max(Math.min(this.clientWidth / width, this.clientHeight / height), 0.05))
-    this.view = {scale, x: (this.clientWidth - width * scale) / 2, y: (this.clientHeight - height * scale) / 2}
+    const high = this.clientHeight - FOOT
+    const most = this.clientWidth > 1500 ? 1.7 : 1.3
+    const scale = Math.min(most, Math.max(Math.min(this.clientWidth / width, high / height), 0.05))
+    this.view = {scale, x: (this.clientWidth - width * scale) / 2, y: (high - height * scale) / 2}
     if (!whole && scale < TOO_SMALL) this.begin()
     this.apply()
   }

@@ -17,7 +17,7 @@ export const idLink = (id, {kind = true, href} = {}) =>
   html`<a class="id" href=${href ?? linkTo(id)} data-id=${id} title=${id}>${idText(id, {kind})}</a>`
 
 export const state = (name, {words} = {}) =>
-  html`<span class="chip tone-${stateOf(name).tone}" data-state=${name}
+  html`<span class="chip tone-${stateOf(name).tone}" data-state=${name} title=${stateOf(name).means ?? nothing}
     >${glyph(name)}<span>${words ?? stateOf(name).word}</span></span
   >`
 
@@ -78,9 +78,13 @@ export function command(words, {note = 'The same in a terminal'} = {}) {
   const text = commandText(words)
   return html`<figure class="command">
     <figcaption>${note}</figcaption>
-    <div class="command-line"><code>${text}</code>${copy(text, 'Copy the command')}</div>
+    <div class="command-line"><code>${whole(text)}</code>${copy(text, 'Copy the command')}</div>
   </figure>`
 }
+
+// A short word is not broken: the hyphens of `--json` are none.
+const whole = (text) =>
+  text.split(/( )/).map((word) => (word.length < 24 && word !== ' ' ? html`<span class="word">${word}</span>` : word))
 
 export const copy = (text, label = 'Copy') =>
   html`<button
@@ -121,11 +125,17 @@ export function answer({value, error}, render, {loading = waiting} = {}) {
   return value === undefined ? loading() : render(value)
 }
 
+// `Names` in messages as code.
+export const ticked = (text) =>
+  String(text)
+    .split('`')
+    .map((part, at, all) => (at % 2 && all.length % 2 ? html`<code>${part}</code>` : part))
+
 export const problem = (error) =>
   html`<div class="problem" role="alert" data-code=${error.code ?? 'ERROR'}>
     ${error.code ? html`<p class="code">${error.code}</p>` : nothing}
-    <p>${error.message ?? String(error)}</p>
-    ${error.hint ? html`<p class="soft">${error.hint}</p>` : nothing}
+    <p>${ticked(error.message ?? String(error))}</p>
+    ${error.hint ? html`<p class="soft">${ticked(error.hint)}</p>` : nothing}
   </div>`
 
 export const facts = (pairs) =>

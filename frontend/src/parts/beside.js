@@ -1,6 +1,7 @@
 // Two contents side by side: pictures with a slider and their difference, texts and values by line.
 import {LitElement, html, nothing} from 'lit'
 import {css} from './css.js'
+import {ticked} from './basics.js'
 import {preview} from './preview.js'
 import {textDiff} from './reasons.js'
 
@@ -12,7 +13,7 @@ export function beside(ctx, {status, summary, details, more, old, new: now, diff
     ${
       details?.length
         ? html`<ul class="details">
-            ${details.slice(0, 20).map((line) => html`<li>${line}</li>`)}
+            ${details.slice(0, 20).map((line) => html`<li>${ticked(line)}</li>`)}
           </ul>`
         : nothing
     }${more ? html`<p class="soft">and ${more} more</p>` : nothing}
@@ -61,7 +62,7 @@ class Compare extends LitElement {
     return html`<div class="compare">
       <figure>
         <div class="slider" style=${css({'--at': `${this.at}%`})}>
-          <img src=${this.left} alt=${this.before} /><img class="over" src=${this.right} alt=${this.after} /><span
+          <img src=${this.right} alt=${this.after} /><img class="over" src=${this.left} alt=${this.before} /><span
             class="handle"
             aria-hidden="true"
           ></span>
@@ -70,13 +71,13 @@ class Compare extends LitElement {
             min="0"
             max="100"
             .value=${String(this.at)}
-            aria-label="How much of ${this.after}"
+            aria-label="How much of ${this.before}"
             @input=${(event) => {
               this.at = Number(event.target.value)
             }}
           />
         </div>
-        <figcaption><span>${this.after}</span><span>${this.before}</span></figcaption>
+        <figcaption><span>${this.before}</span><span>${this.after}</span></figcaption>
       </figure>
       <figure>
         <canvas class="difference" role="img" aria-label="Where the pixels differ"></canvas>

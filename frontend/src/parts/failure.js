@@ -27,7 +27,7 @@ export function failureCard(failure, {id, brief = false, open = false} = {}) {
             <summary>Traceback</summary>
             <div class="output">
               ${copy(failure.traceback, 'Copy the traceback')}
-              <pre tabindex="0" aria-label="Traceback">${failure.traceback}</pre>
+              <pre class="trace" tabindex="0" aria-label="Traceback">${failure.traceback}</pre>
             </div>
           </details>`
         : nothing

@@ -29,7 +29,13 @@ export const help = (close) =>
       )}
     </dl>
     <h2>Shapes</h2>
-    <ul class="legend">
-      ${ORDER.map((name) => html`<li>${glyph(name)} ${stateOf(name).word}</li>`)}
-    </ul>
+    <dl>
+      ${ORDER.map(
+        (name) =>
+          html`<div>
+            <dt>${glyph(name)} ${stateOf(name).word}</dt>
+            <dd>${stateOf(name).means}</dd>
+          </div>`,
+      )}
+    </dl>
   </dialog>`

@@ -53,7 +53,8 @@ class Plot extends LitElement {
             </div>`
           : nothing
       }
-      <div class="plot" role="img" aria-label="${this.name} by ${this.x}; the table below has the numbers"></div>`
+      <div class="plot" role="img" aria-label="${this.name} by ${this.x}; the table below has the numbers"></div>
+      <p class="soft plot-left"></p>`
   }
 
   updated() {
@@ -64,9 +65,8 @@ class Plot extends LitElement {
     const column = Math.max(this.columns.indexOf(this.x), 0)
     const points = this.rows.filter((row) => typeof row.value === 'number')
     const numeric = points.every((row) => typeof row.index[column] === 'number')
-    const places = [...new Set(points.map((row) => row.index[column]))].sort((a, b) =>
-      numeric ? a - b : String(a).localeCompare(String(b), 'en', {numeric: true}),
-    )
+    const places = [...new Set(points.map((row) => row.index[column]))] // in the order of the loop
+    if (numeric) places.sort((a, b) => a - b)
     const at = new Map(places.map((place, i) => [place, i]))
     const groups = new Map()
     for (const row of points) {
@@ -84,7 +84,10 @@ class Plot extends LitElement {
     const box = this.querySelector('.plot')
     if (!box || !this.clientWidth) return
     this.plot?.destroy()
-    const {places, numeric, groups} = this.series()
+    const {places, numeric, groups, left} = this.series()
+    this.querySelector('.plot-left').textContent = left
+      ? `The first ${groups.length} of ${groups.length + left} lines are drawn.`
+      : ''
     if (!groups.length) return
     const colour = (name) => {
       box.style.color = `var(--${name})`
@@ -100,7 +103,7 @@ class Plot extends LitElement {
       {
         width: this.clientWidth,
         height: 260,
-        legend: {show: groups.length > 1},
+        legend: {show: groups.length > 1, live: false},
         cursor: {drag: {x: false, y: false}},
         scales: {
           x: {

@@ -81,7 +81,7 @@ export function dataTable({columns = [], rows = [], total_rows: total}) {
               html`<tr>
                 ${row.map(
                   (cell, at) =>
-                    html`<td class=${numeric(columns[at] ?? {}) ? 'num' : ''}>
+                    html`<td class=${numeric(columns[at] ?? {}) ? 'num' : String(cell).length > 40 ? 'long' : ''}>
                       ${
                         cell === null || cell === undefined
                           ? html`<span class="soft">null</span>`

@@ -75,16 +75,20 @@ function inputSentence({
       files?.length ? html`: ${files.map((file, at) => html`${at ? ', ' : ''}<code>${file}</code>`)}` : nothing
     }${versions?.length ? html` (${versions.join(', ')})` : nothing}.`
   if (!source && !was) return html`<b>${binding}</b>: ${old ? 'another list' : 'an empty list was added or removed'}.`
-  if (!source) return html`<b>${binding}</b> no longer reads ${idLink(was)}.`
+  if (!source) return html`It no longer reads ${idLink(was)} as <b>${binding}</b>.`
   const own = /\.(with|env)\./.exec(source) || source.endsWith('.action')
   const from = own
     ? nothing
-    : html` reads ${idLink(source)}${was && was !== source ? html` instead of ${idLink(was)}` : nothing}`
-  if (!old) return html`<b>${binding}</b>${from === nothing ? ' was added' : html`${from}: that is new`}.`
-  if (old === now) return html`<b>${binding}</b>${from}, in another form: ${oldAs ?? ''} → ${newAs ?? text}.`
+    : html`It reads ${idLink(source)} as
+        <b>${binding}</b>${was && was !== source ? html` instead of ${idLink(was)}` : nothing}`
+  if (!old)
+    return from === nothing ? html`The parameter <b>${binding}</b> was added.` : html`${from}, which it did not before.`
+  if (old === now)
+    return html`${from === nothing ? html`<b>${binding}</b>` : from}, in another form: ${oldAs ?? ''} →
+    ${newAs ?? text}.`
   return own
     ? html`The parameter <b>${binding}</b> changed.`
-    : html`<b>${binding}</b>${from}, and its content is not what the last success read.`
+    : html`${from}, and the content changed since its last success.`
 }
 
 // One reason with its change, if there is one.
@@ -169,14 +173,17 @@ function pictured(one, url, label) {
   </figure>`
 }
 
+const MARKS = {'+': 'added', '-': 'removed', '@': 'hunk'}
+
 export function textDiff(lines, more = 0, most = 400) {
   return html`<div class="diff" role="table" aria-label="Changed lines">
     ${lines
       .slice(0, most)
       .map(
         ([mark, text]) =>
-          html`<div role="row" class=${mark === '+' ? 'added' : mark === '-' ? 'removed' : 'same'}>
-            <span role="cell" class="mark">${mark}</span><span role="cell">${text}</span>
+          html`<div role="row" class=${MARKS[mark] ?? 'same'}>
+            <span role="cell" class="mark">${mark === '@' ? '' : mark}</span
+            ><span role="cell">${mark === '@' ? text.replace(/^@@ .*\+(\d+).*@@/, 'line $1') : text}</span>
           </div>`,
       )}
     ${

@@ -7,8 +7,8 @@ import {lanesOf, scaleOf, toneOf} from './timeline.js'
 
 const ONE_BY_ONE = 240
 
-export function timeline({timeline: data, live}) {
-  const scale = scaleOf(data)
+export function timeline({timeline: data, live}, now) {
+  const scale = scaleOf(data, now)
   const steps = lanesOf(data, scale.end)
   const lanes = steps.length ? Math.max(...steps.map((step) => step.lane)) + 1 : 1
   return html`<div class="timeline" tabindex="0" role="group" aria-label="Timeline">
@@ -33,7 +33,7 @@ export function timeline({timeline: data, live}) {
     </div>
     ${data.marks?.length ? html`<p class="soft marks">${summary(data)}</p>` : nothing}${
       data.more ? html`<p class="soft">${data.more} more attempts are not drawn.</p>` : nothing
-    }${live ? html`<p class="soft">The run goes on.</p>` : nothing}`
+    }${live ? html`<p class="soft marks">The run goes on.</p>` : nothing}`
 }
 
 function bit(step, data, scale) {
@@ -76,7 +76,7 @@ function ticks(scale) {
   let last = -1
   for (let seconds = 0; seconds <= scale.end * 1.0001 && found.length < 40; seconds += step) {
     const x = scale.at(seconds)
-    if (x - last > 0.08) {
+    if (x - last > 0.08 && x < 0.94) {
       found.push({x, text: duration(seconds)})
       last = x
     }

@@ -7,8 +7,10 @@ import {glyph, stateOf} from '../states.js'
 import {lanesOf, scaleOf, toneOf} from './timeline.js'
 
 const SHOWN = 14
-const LANES = 3
-const BARS = 60
+const LANES = 2
+const BARS = 200
+const PLAIN = new Set(['when', 'steps']) // facts that need no name
+const WORDS = 0.16 // the share of the width from which a bar has room for its name
 
 export function timeMachine(ctx) {
   const {state, route} = ctx
@@ -27,12 +29,11 @@ export function timeMachine(ctx) {
   const run = runs[at] ?? runs.at(-1)
   const detail = ctx.read('run', {id: run.run}).value
   return html`<section class="time" aria-label="Time machine">
-    <div class="time-title">
-      <h2>Time machine</h2>
-      <p class="soft">Any past plan, as it was.</p>
-    </div>
     <div class="time-line">
-      ${detail ? small(detail) : html`<div class="small-timeline"></div>`}
+      <div class="time-title">
+        <h2>Time machine</h2>
+        <p class="soft">Choose a run to see its plan as it was.</p>
+      </div>
       <ol class="stops">
         ${from ? html`<li class="earlier"><a href=${link('runs')}>${count(from)} earlier</a></li>` : nothing}
         ${shown.map(
@@ -69,18 +70,12 @@ export function timeMachine(ctx) {
           ${run.state}${run.duration !== null && run.duration !== undefined ? ` in ${duration(run.duration)}` : ''}</a
         >
       </h3>
+      ${detail ? small(detail) : html`<div class="small-timeline"></div>`}
       <dl>
         ${[
           ['when', ago(run.started)],
           ['steps', said(run)],
-          [
-            'spent',
-            detail?.usage
-              ? detail.usage.cost === null || detail.usage.cost === undefined
-                ? 'nothing'
-                : money(detail.usage.cost)
-              : null,
-          ],
+          ['cost', detail?.usage?.cost ? money(detail.usage.cost) : null],
           ['processor', detail?.usage?.cpu_seconds ? duration(detail.usage.cpu_seconds) : null],
           ['peak memory', detail?.usage?.max_rss_bytes ? bytes(detail.usage.max_rss_bytes) : null],
         ]
@@ -88,7 +83,7 @@ export function timeMachine(ctx) {
           .map(
             ([name, value]) =>
               html`<div>
-                <dt>${name}</dt>
+                <dt class=${PLAIN.has(name) ? 'sr' : ''}>${name}</dt>
                 <dd>${value}</dd>
               </div>`,
           )}
@@ -108,12 +103,12 @@ const mark = (run) =>
 
 export function said(run) {
   const words = [
-    [run.completed - (run.reused ?? 0) > 0 ? run.completed - (run.reused ?? 0) : run.completed, 'executed'],
+    [run.completed, 'executed'],
     [run.reused, 'reused'],
     [run.failed, 'failed'],
     [run.interrupted, 'interrupted'],
     [run.blocked, 'blocked'],
-    [(run.skipped ?? 0) - 0, 'inactive'],
+    [run.skipped, 'inactive'],
   ]
   return (
     words
@@ -137,10 +132,10 @@ function small({timeline, id}) {
     ${steps.slice(0, BARS).map((step) => {
       const [x, to] = [scale.at(step.start), scale.at(step.end)]
       return html`<span
-        class="bit tone-${toneOf(step.status)} ${to - x < 0.05 ? 'tiny' : ''}"
+        class="bit tone-${toneOf(step.status)} ${to - x < WORDS ? 'tiny' : ''}"
         title="${timeline.steps[step.step]}: ${duration(step.end - step.start)}"
         style=${css({left: `${x * 100}%`, width: `${Math.max((to - x) * 100, 0.4)}%`, '--lane': step.lane})}
-        >${to - x < 0.05 ? nothing : bare(timeline.steps[step.step])}</span
+        >${to - x < WORDS ? nothing : bare(timeline.steps[step.step])}</span
       >`
     })}
   </div>`

@@ -52,18 +52,23 @@ export function artifactView(ctx) {
     })}`
 }
 
+const HOW = {EXECUTES: 'executed', executes: 'executed'}
+
 function versions(ctx, id, {versions: list}) {
   if (!list?.length) return nothing
   return section(
     'Versions',
     html`<ul class="versions">
-      ${list.map((one, at) => {
+      ${list.map((one, at, {length}) => {
+        const last = length - 1
         const src = (one.kind === 'image' || one.kind === 'svg') && one.href ? ctx.url(one.href, one.sha256) : null
         return html`<li class=${one.current ? 'current' : ''}>
           ${src ? html`<img src=${src} alt="" loading="lazy" />` : nothing}<span
-            ><a href=${link('run', one.run)}>${one.run}</a> ${one.current ? html`<b>current</b>` : nothing}
+            ><a href=${link('run', one.run)}>${one.run}</a> ${
+              one.current ? html`<b>${at === last ? 'current' : 'the same as now'}</b>` : nothing
+            }
             <span class="row-text"
-              >${String(one.status ?? '').toLowerCase()} · ${when(one.ts)} ·
+              >${HOW[one.status] ?? String(one.status ?? '').toLowerCase()} · ${when(one.ts)} ·
               <code>${shortHash(one.sha256)}</code>${one.kept === false ? ' · not kept' : ''}</span
             ></span
           >
@@ -74,7 +79,7 @@ function versions(ctx, id, {versions: list}) {
                   class="button"
                   @click=${() => setParams({old: one.sha256, new: list.find((other) => other.current)?.sha256})}
                 >
-                  compare
+                  Compare
                 </button>`
               : nothing
           }

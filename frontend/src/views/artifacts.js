@@ -74,7 +74,7 @@ function list(rows) {
   const rest = rows.filter((row) => !(pictured(row) && row.href))
   if (!rest.length) return nothing
   return html`<div class="scroll">
-    <table class="table">
+    <table class="table stack">
       <thead>
         <tr>
           <th>Artifact</th>
@@ -89,7 +89,7 @@ function list(rows) {
         ${rest.map(
           (row) =>
             html`<tr data-id=${row.id} data-state=${row.state}>
-              <td>${idLink(row.id, {kind: false})}</td>
+              <td class="whole">${idLink(row.id, {kind: false})}</td>
               <td class="soft">${row.type}</td>
               <td>
                 ${

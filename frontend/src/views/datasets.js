@@ -168,15 +168,11 @@ function branch({predicate, result, inputs = {}, taken = [], not_taken: others =
   const named = (list) => list.map((one, at) => html`${at ? ', ' : ''}${idLink(one, {kind: false})}`)
   return html`<li class="card" data-id=${id} data-code=${String(result)}>
     <p class="card-title">${bare(id)} <span class="soft">is ${String(result)}</span></p>
-    <p><code>${predicate}</code></p>
+    <p class="condition"><code>${predicate}</code></p>
+    ${Object.entries(inputs).map(
+      ([name, it]) => html`<p>${idLink(name, {kind: false})} is <code>${inline(it?.value ?? it)}</code>.</p>`,
+    )}
     <dl class="facts">
-      ${Object.entries(inputs).map(
-        ([name, it]) =>
-          html`<div>
-            <dt>${idLink(name, {kind: false})}</dt>
-            <dd>is <code>${inline(it?.value ?? it)}</code></dd>
-          </div>`,
-      )}
       <div>
         <dt>taken</dt>
         <dd>${taken.length ? named(taken) : 'none'}</dd>

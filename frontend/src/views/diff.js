@@ -2,7 +2,7 @@
 import {html, nothing} from 'lit'
 import {answer, command, empty, idLink, idText, section} from '../parts/basics.js'
 import {beside} from '../parts/beside.js'
-import {codeWords} from '../parts/reasons.js'
+import {changed, codeWords} from '../parts/reasons.js'
 import {bytes, count, duration, inline, shortHash} from '../format.js'
 import {link, setParams} from '../router.js'
 import {glyph, stateOf} from '../states.js'
@@ -112,8 +112,7 @@ function differences(ctx, value, old, now) {
                       <span></span
                       ><span class="row-main"
                         >${idLink(one.id, {kind: false})}<span class="row-text"
-                          >${one.old ? stateOf(one.old).word : 'not in the plan'} →
-                          ${one.new ? stateOf(one.new).word : 'not in the plan'}</span
+                          >${then(one.old)} → <b>${then(one.new)}</b></span
                         ></span
                       ><span></span>
                     </li>`,
@@ -125,6 +124,9 @@ function differences(ctx, value, old, now) {
     }
     ${durations(value.durations)}${command(ctx.command(value.command))}`
 }
+
+// What a plan of the past said of a job.
+const then = (state) => (!state ? 'not planned' : state === 'planned' ? 'planned' : stateOf(state).word)
 
 const rest = (list) =>
   list.length > SHOWN ? html`<p class="soft">and ${count(list.length - SHOWN)} more</p>` : nothing
@@ -156,6 +158,7 @@ function contents(ctx, value, old, now) {
     list.find((one) => one.id === ctx.params.show) ??
     list.find((one) => one.old && one.new && (one.new.kind === 'image' || one.old.kind === 'image')) ??
     list[0]
+  const given = (value.answer.inputs ?? []).find((one) => one.id === chosen.id && 'value' in (one.new ?? one.old ?? {}))
   const both =
     chosen?.old?.sha256 &&
     chosen?.new?.sha256 &&
@@ -192,21 +195,24 @@ function contents(ctx, value, old, now) {
       </ul>
       <div class="content-shown">
         ${
-          both && ctx.live
-            ? answer(ctx.read('content', {id: chosen.id, old: chosen.old.sha256, new: chosen.new.sha256}), (content) =>
-                beside(ctx, content, old, now),
-              )
-            : both
-              ? beside(ctx, {old: chosen.old, new: chosen.new}, old, now)
-              : html`<p class="soft">
-                  ${
-                    chosen.old
-                      ? chosen.new
-                        ? 'The bytes of one of the two are not kept.'
-                        : `${old} has it, ${now} has not.`
-                      : `${now} has it, ${old} has not.`
-                  }
-                </p>`
+          given
+            ? changed({old: given.old, new: given.new}, {url: ctx.url})
+            : both && ctx.live
+              ? answer(
+                  ctx.read('content', {id: chosen.id, old: chosen.old.sha256, new: chosen.new.sha256}),
+                  (content) => beside(ctx, content, old, now),
+                )
+              : both
+                ? beside(ctx, {old: chosen.old, new: chosen.new}, old, now)
+                : html`<p class="soft">
+                    ${
+                      chosen.old
+                        ? chosen.new
+                          ? 'The bytes of one of the two are not kept.'
+                          : `${old} has it, ${now} has not.`
+                        : `${now} has it, ${old} has not.`
+                    }
+                  </p>`
         }
       </div>
     </div>`,

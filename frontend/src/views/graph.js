@@ -18,9 +18,10 @@ export function graphView(ctx) {
   const {route, state, params} = ctx
   const id = route.view === 'why' ? route.args[0] : null
   const pattern = id && /\[\*\]$/.test(id)
+  const focused = id && !pattern && id.startsWith('Job:') ? ctx.read('focus', {id}).value : null
   return frame(ctx, {
     selected: id,
-    focused: id && !pattern && id.startsWith('Job:') ? ctx.read('focus', {id}).value : null,
+    focused,
     panel: id
       ? pattern
         ? jobPanel(ctx, id)
@@ -29,8 +30,8 @@ export function graphView(ctx) {
         ? listPanel(ctx)
         : story(ctx),
     label: id ? `Why ${id}` : 'What will run, and why',
-    foot: id?.startsWith('Job:')
-      ? html`<p class="hint soft"><kbd>esc</kbd> clears. In focus: what ${id} reads, and what it makes run.</p>`
+    foot: focused
+      ? html`<p class="hint soft">Blue lines: what this job reads, and what it makes run. <kbd>esc</kbd> clears.</p>`
       : nothing,
     strip: state.totals ? timeMachine(ctx) : nothing,
   })
@@ -75,14 +76,14 @@ function story(ctx) {
   if (!state.totals)
     return html`<h1>There is no plan</h1>
       ${failures(ctx)}`
-  const {planned = 0, deferred = 0, jobs, inactive = 0} = state.totals
+  const {jobs, inactive = 0} = state.totals
+  const idle = isIdle(state)
   const listed = ctx.read('graph').value
   const causes = listed ? ownCodes(listed.nodes) : []
   return html`${heading(ctx)} ${causes.some(([code]) => code === RETRY) ? nothing : failures(ctx)}
-  ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))}
-  ${listed && (planned || deferred) ? following(listed.nodes) : nothing}
+  ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))} ${listed && !idle ? following(listed.nodes) : nothing}
   ${
-    planned || deferred
+    !idle
       ? nothing
       : html`<p class="verdict">
           Nothing that the ${plural(jobs, 'job')} read has changed since ${jobs === 1 ? 'its' : 'their'} last
@@ -95,26 +96,29 @@ function story(ctx) {
           Choose a job to see what it was made from.
         </p>`
   }
-  ${changes(ctx)}${planned || deferred || !listed ? nothing : made(ctx, listed)}
-  ${command(ctx.command(planned || deferred ? state.explain : state.command))}${command(ctx.command(listed?.command), {
+  ${changes(ctx)}${idle && listed ? made(ctx, listed) : nothing}
+  ${command(ctx.command(idle ? state.command : state.explain))}${command(ctx.command(listed?.command), {
     note: 'The graph in a terminal',
   })}`
 }
 
+const isIdle = ({totals: {planned = 0, reused = 0, deferred = 0}}) => !(planned || reused || deferred)
+
 function heading({state}) {
-  const {planned, reused = 0} = state.totals
-  if (!planned)
+  const {planned: run, reused = 0} = state.totals
+  const about = state.description ? html`<p class="soft">${state.description}</p>` : nothing
+  if (isIdle(state))
     return html`<h1 data-said>Everything is up to date</h1>
-      ${state.description ? html`<p class="soft">${state.description}</p>` : nothing}`
-  const run = planned - reused
-  const taken = html`; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs`
+      ${about}`
   const known = state.estimate !== null && state.estimate !== undefined
-  return html`<h1 data-said>${willRun(state, run, reused)}</h1>
-    <p class="soft">
-      ${state.runs?.length ? nothing : 'There was no run yet. '}${
-        known ? html`About ${duration(state.estimate)}` : 'How long it takes is not known yet'
-      }${run && reused ? taken : nothing}.
-    </p>
+  const said = [
+    state.runs?.length ? null : 'There was no run yet.',
+    run ? (known ? `It takes about ${duration(state.estimate)}.` : 'How long it takes is not known yet.') : null,
+    reused ? `${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} taken from earlier runs.` : null,
+  ]
+  return html`<h1 data-said>${willRun(state, run)}</h1>
+    ${state.runs?.length ? nothing : about}
+    <p class="soft">${said.filter(Boolean).join(' ')}</p>
     ${
       state.unfinished?.state === 'running'
         ? html`<p><a href=${link('run', state.unfinished.run)}>See ${state.unfinished.run} as it goes</a></p>`
@@ -122,8 +126,8 @@ function heading({state}) {
     }`
 }
 
-function willRun({totals, outcomes, unfinished}, run, reused) {
-  if (!run) return html`Nothing runs; ${plural(reused, 'result')} ${reused === 1 ? 'is' : 'are'} reused`
+function willRun({totals, outcomes, unfinished}, run) {
+  if (!run) return 'Nothing needs to run'
   const now = unfinished?.state === 'running' ? outcomes.running : 0
   if (now) return html`${plural(now, 'job')} ${now === 1 ? 'is' : 'are'} running, ${count(run - now)} to follow`
   if (run === totals.jobs) return html`${run > 1 ? 'All ' : ''}${plural(run, 'job')} will run`
@@ -163,7 +167,7 @@ function cause(ctx, code, n, nodes) {
   const heading = all
     ? `${plural(n, 'job')} never ran`
     : code === 'INPUT_CHANGED' && n === 1 && rows[0]
-      ? changedName(ctx.read('why', {id: rows[0].id}).value)
+      ? changedName(ctx.read('why', {id: rows[0].id}).value, bare(rows[0].id))
       : (BECAUSE[code]?.(n) ?? `${codeWords(code)}: ${plural(n, 'job')}`)
   const opened = all || n > 12 ? [] : rows.slice(0, OPENED)
   return html`<section class="cause" data-code=${code}>
@@ -173,7 +177,7 @@ function cause(ctx, code, n, nodes) {
       n > opened.length && !(code === RETRY && ctx.state.failures?.length)
         ? html`<ul class="jobs">
             ${
-              nodes.length === 1 || n > 12
+              all || nodes.length === 1 || n > 12
                 ? nodes
                     .slice(0, 12)
                     .map(
@@ -184,7 +188,7 @@ function cause(ctx, code, n, nodes) {
                             data-id=${node.count === 1 ? node.first : node.pattern}
                             data-code=${code}
                             href=${link('why', node.count === 1 ? node.first : node.pattern)}
-                            >${glyph('planned')}${idText(node.job)}</a
+                            >${glyph(node.states.planned ? 'planned' : 'reused')}${idText(node.job)}</a
                           ><span class="soft"
                             >${
                               node.count > 1 ? `${count(node.headlines[code])} of ${count(node.count)}` : nothing
@@ -208,17 +212,16 @@ function cause(ctx, code, n, nodes) {
 }
 
 // What changed for one job, by the name that people know: a file, else a parameter.
-function changedName(why) {
+function changedName(why, job) {
   const change = why?.changes?.[0]
   const path = change?.path ?? change?.new?.path ?? change?.old?.path
   const others = (why?.explain?.reasons ?? []).filter((reason) => reason.code === 'INPUT_CHANGED').length - 1
   const input = change?.id && !/\.(with|env|action)/.test(change.id) ? bare(change.id) : null
-  const name = path ?? input ?? change?.name ?? why?.explain?.reasons?.[0]?.binding
-  return !name
-    ? 'something that a job reads changed'
-    : name === 'action'
-      ? 'the code of a job changed'
-      : `${name} changed${others > 0 ? `, and ${count(others)} more` : ''}`
+  const own = change?.name ?? why?.explain?.reasons?.[0]?.binding
+  const name = path ?? input ?? (own === 'action' ? `the code of ${job}` : own && `${own} of ${job}`)
+  return name
+    ? `${name} changed${others > 0 ? `, and ${count(others)} more` : ''}`
+    : 'something that a job reads changed'
 }
 
 function opening(ctx, row, code) {
@@ -285,7 +288,7 @@ function following(nodes) {
   if (!later.length) return nothing
   const total = later.reduce((sum, [, n]) => sum + n, 0)
   return html`<section class="cause follows">
-    <h2><span class="lead">So</span> ${plural(total, 'job')} ${total === 1 ? 'follows' : 'follow'}</h2>
+    <h2><span class="lead">So</span> ${plural(total, 'more job')} ${total === 1 ? 'follows' : 'follow'}</h2>
     <ul class="jobs">
       ${later.slice(0, 12).map(
         ([node, n]) =>

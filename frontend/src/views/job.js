@@ -13,10 +13,11 @@ const LISTED = 12 // so many instances the list alone shows well
 export function jobPanel(ctx, pattern) {
   const job = pattern.replace(/^Job:/, '').replace(/\[\*\]$/, '')
   const node = ctx.read('graph').value?.nodes.find((one) => one.job === job)
-  if (!node) return ctx.read('graph').value ? empty('There is no such job.', pattern) : nothing
+  const way = html`<p class="way"><a href=${link('graph')}>${icons.back}The plan in words</a></p>`
+  if (!node) return ctx.read('graph').value ? html`${way}${empty('There is no such job.', pattern)}` : nothing
   const cells = node.count > LISTED ? ctx.read('cells', {job}).value : null
   const {state, code} = ctx.params
-  return html`<p class="way"><a href=${link('graph')}>${icons.back}The plan in words</a></p>
+  return html`${way}
     <h1 class="id-title">${idText(pattern)}</h1>
     <p class="soft">${node.action}${node.condition ? html` · if <code>${node.condition}</code>` : nothing}</p>
     <p class="soft">
@@ -40,7 +41,7 @@ export function jobPanel(ctx, pattern) {
                   aria-pressed=${code === name ? 'true' : 'false'}
                   @click=${() => setParams({code: code === name ? null : name, page: null})}
                 >
-                  ${codeWords(name)} ${count(n)}
+                  ${codeWords(name)}: ${count(n)}
                 </button>`,
             )}
           </p>`

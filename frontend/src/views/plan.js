@@ -122,7 +122,7 @@ function panel(ctx, value, run) {
 }
 
 const totalsOf = ({planned = 0, reused = 0, deferred = 0, inactive = 0, clean = 0}) => ({
-  planned: planned - reused,
+  planned,
   reused,
   deferred,
   inactive,

@@ -179,9 +179,8 @@ function sortedRows(rows, sort) {
   const of = (row) => (key.startsWith('v') ? row.values[at] : row.index[at])
   const by = (a, b) => {
     const [x, y] = [of(a), of(b)]
-    return typeof x === 'number' && typeof y === 'number'
-      ? x - y
-      : String(x).localeCompare(String(y), 'en', {numeric: true})
+    const difference = Number(x) - Number(y) // also of numbers that are written as text
+    return Number.isFinite(difference) ? difference : String(x).localeCompare(String(y), 'en', {numeric: true})
   }
   return [...rows].sort((a, b) => (sort.startsWith('-') ? by(b, a) : by(a, b)))
 }

@@ -1,6 +1,6 @@
 // One run: what failed first, then time, jobs, output and environment. It moves while the run goes on.
 import {html, nothing} from 'lit'
-import {answer, command, facts, idLink, icons, section, state as stateChip} from '../parts/basics.js'
+import {answer, command, facts, idLink, icons, problem, section, state as stateChip} from '../parts/basics.js'
 import {failureCard} from '../parts/failure.js'
 import {said} from '../parts/time_machine.js'
 import {timeline} from '../parts/run_timeline.js'
@@ -10,18 +10,26 @@ import {glyph} from '../states.js'
 
 const SHOWN = 50
 const CARDS = 3
+const EVENTS = 12
 
 export function runView(ctx) {
   const id = ctx.route.args[0]
-  return answer(ctx.read('run', {id}), (run) => {
+  const found = ctx.read('run', {id})
+  if (found.error)
+    return html`<p class="way"><a href=${link('runs')}>${icons.back}All runs</a></p>
+      <h1>${id}</h1>
+      ${problem(found.error)}`
+  return answer(found, (run) => {
     const own = run.facts ?? {}
     const brief = ctx.state.runs?.find((one) => one.run === id) ?? own
     const state = run.live ? 'running' : (own.state ?? brief.state)
+    // The log knows the time until its last line; a page that is live goes on counting.
+    const elapsed = run.live && ctx.live && own.started ? (Date.now() - Date.parse(own.started)) / 1000 : undefined
     return html`<p class="way">
         <a href=${link('runs')}>${icons.back}All runs</a
         ><span class="links"
           >${
-            own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>its plan</a>` : nothing
+            own.mode === 'run' || own.mode === undefined ? html`<a href=${link('plan', id)}>Its plan</a>` : nothing
           }</span
         >
       </p>
@@ -33,10 +41,10 @@ export function runView(ctx) {
           >${ago(own.started)}</span
         >${own.backend ? ` · ${own.backend}` : nothing}
       </p>
-      ${run.live && run.progress ? progress(run.progress) : nothing} ${failures(run)}
+      ${run.live && run.progress ? progress(run.progress, elapsed) : nothing} ${failures(run)}
       ${
         run.timeline?.steps?.length
-          ? section('When', timeline(run), {
+          ? section('When', timeline(run, elapsed), {
               aside: html`<span class="number">${plural(run.timeline.step.length, 'attempt')}</span>`,
             })
           : nothing
@@ -60,7 +68,7 @@ export function runView(ctx) {
           ]),
         ]),
       )}
-      ${log(ctx, run)}
+      ${now(ctx, run)}${log(run)}
       ${
         run.sources?.length
           ? section(
@@ -109,11 +117,11 @@ const failureRow = (failure) =>
     <span class="row-main">${idLink(failure.id, {kind: false})}<span class="row-text bad">${failure.error}</span></span>
   </li>`
 
-const progress = ({ended, planned, done, left, elapsed}) =>
+const progress = ({ended, planned, done, left, elapsed}, now) =>
   html`<div class="progress">
     <progress max="1" value=${done ?? ended / Math.max(planned, 1)} aria-label="Progress"></progress>
     <span
-      >${count(ended)} of ${count(planned)} · ${duration(elapsed)} so
+      >${count(ended)} of ${count(planned)} · ${duration(now ?? elapsed)} so
       far${left === null || left === undefined ? '' : ` · about ${duration(left)} left`}</span
     >
   </div>`
@@ -125,7 +133,7 @@ function byJob({by_job: jobs}) {
   return section(
     'By job',
     html`<div class="scroll">
-      <table class="table small">
+      <table class="table small fit">
         <thead>
           <tr>
             <th>Job</th>
@@ -186,29 +194,49 @@ function slowest({slowest: steps, most_expensive: dear}) {
 
 function comparisons({comparisons: list}) {
   if (!list?.length) return nothing
+  const counted = [...list.reduce((all, one) => all.set(one.status, (all.get(one.status) ?? 0) + 1), new Map())]
   return section(
     'Compared',
-    html`<ul class="instances">
-      ${list.slice(0, 200).map(
-        (one) =>
-          html`<li data-id=${one.artifact} data-code=${one.status}>
-            <span></span
-            ><span class="row-main"
-              ><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
-              <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span
-              >${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span
-            ><span></span>
-          </li>`,
-      )}
-    </ul>`,
+    html`<p class="verdict">
+        ${counted.map(
+          ([status, n], at) =>
+            html`${at ? ', ' : ''}<b data-differs=${status} data-count=${n}
+                >${count(n)} ${status.toLowerCase().replaceAll('_', ' ')}</b
+              >`,
+        )}
+      </p>
+      <ul class="instances">
+        ${list.slice(0, 200).map(
+          (one) =>
+            html`<li data-id=${one.artifact} data-code=${one.status}>
+              <span></span
+              ><span class="row-main"
+                ><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
+                <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span
+                >${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span
+              ><span></span>
+            </li>`,
+        )}
+      </ul>`,
   )
 }
 
-function log(ctx, run) {
-  const news = ctx.ui.lines
-    .filter((line) => line.id?.startsWith(`${run.id}:`))
-    .map((line) => line.data.text ?? line.data.event)
-  const lines = [...(run.log?.lines ?? []), ...(run.live ? news.slice(-50) : [])]
+// The last events of a run that goes on, as they come.
+function now(ctx, run) {
+  const lines = ctx.ui.lines.filter((line) => line.id?.startsWith(`${run.id}:`)).slice(-EVENTS)
+  if (!run.live || !lines.length) return nothing
+  const text = ({ts, event, step_id: step, text: words}) =>
+    [String(ts).slice(11, 19), event, step, words].filter(Boolean).join(' ')
+  return section(
+    'As it happens',
+    html`<div class="output log">
+      <pre tabindex="0" aria-label="Events">${lines.map((line) => text(line.data)).join('\n')}</pre>
+    </div>`,
+  )
+}
+
+function log(run) {
+  const lines = run.log?.lines ?? []
   if (!lines.length) return nothing
   return section(
     'The last lines of the log',

@@ -12,10 +12,10 @@ export function runsView(ctx) {
   return html`<h1>Runs</h1>
     ${answer(runs, (value) => {
       const all = [...value.runs].reverse()
-      if (!all.length) return empty('There was no run yet.', 'Start the first one with: whyrun run')
+      if (!all.length) return empty('There was no run yet.', html`Start the first one with <code>whyrun run</code>.`)
       const longest = Math.max(...all.map((run) => run.duration ?? 0), 1e-9)
       return html`<div class="scroll">
-          <table class="table">
+          <table class="table stack">
             <thead>
               <tr>
                 <th>Run</th>
@@ -36,7 +36,9 @@ export function runsView(ctx) {
                     </td>
                     <td>${stateChip(run.state)}</td>
                     <td title=${when(run.started)}>${ago(run.started)}</td>
-                    <td>${said(run)}${run.error ? html`<span class="row-text bad">${run.error}</span>` : nothing}</td>
+                    <td class="whole">
+                      ${said(run)}${run.error ? html`<span class="row-text bad">${run.error}</span>` : nothing}
+                    </td>
                     <td class="num">
                       ${duration(run.duration)}<meter
                         aria-label="share of the longest run"
@@ -48,11 +50,7 @@ export function runsView(ctx) {
                     <td>
                       ${
                         at < all.length - 1
-                          ? html`<a
-                              href=${link('diff', all[at + 1].run, run.run)}
-                              aria-label="Compare ${run.run} with ${all[at + 1].run}"
-                              >compare</a
-                            >`
+                          ? html`<a href=${link('diff', all[at + 1].run, run.run)}>compare with ${all[at + 1].run}</a>`
                           : nothing
                       }
                     </td>
@@ -97,8 +95,8 @@ function parameters(ctx) {
           </tr>
         </thead>
         <tbody>
-          ${table.rows.map(
-            (row, at) =>
+          ${[...table.rows.entries()].reverse().map(
+            ([at, row]) =>
               html`<tr>
                 <td><a href=${link('run', row.run)}>${row.run}</a></td>
                 ${row.values.map(
@@ -115,9 +113,11 @@ function parameters(ctx) {
                           ? ''
                           : typeof value === 'string'
                             ? value
-                            : typeof value === 'number' && !Number.isInteger(value)
-                              ? Number(value.toPrecision(4))
-                              : inline(value, 60)
+                            : table.columns[c].kind === 'metric' && table.columns[c].name === 'duration'
+                              ? duration(value)
+                              : typeof value === 'number' && !Number.isInteger(value)
+                                ? Number(value.toPrecision(4))
+                                : inline(value, 60)
                       }
                     </td>`,
                 )}

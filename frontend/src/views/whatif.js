@@ -21,12 +21,15 @@ export function whatIfView(ctx) {
   return html`<h1>What if</h1>
     <p class="soft">See what would run before you change anything. Nothing is executed, and nothing is written.</p>
     <div class="whatif wide">
-      <div class="questions">${inputs(ctx, graph, asked)}${jobs(ctx, graph, asked)}</div>
+      <div class="questions">${inputs(ctx, graph, asked)}${jobs(ctx, graph, asked, any)}</div>
       <div class="answers">
         ${
           found
             ? answer(found, (value) => outcome(ctx, value))
-            : empty('Nothing is assumed yet.', 'Mark an input as changed, or force a job.')
+            : empty(
+                'Choose what to try.',
+                'Mark an input as changed, or give it another value. Or force a job: then it runs although it is up to date.',
+              )
         }
         ${
           graph && overlay
@@ -99,7 +102,7 @@ function inputs(ctx, graph, asked) {
   </fieldset>`
 }
 
-function jobs(ctx, graph, asked) {
+function jobs(ctx, graph, asked, any) {
   if (!graph?.nodes?.length) return nothing
   const toggle = (name, id) =>
     go({...asked, [name]: asked[name].includes(id) ? asked[name].filter((one) => one !== id) : [...asked[name], id]})
@@ -130,7 +133,7 @@ function jobs(ctx, graph, asked) {
     </fieldset>
     <fieldset>
       <legend>How far</legend>
-      <div class="question">
+      <div class="question last">
         <label for="up">Only the first layers</label
         ><input
           id="up"
@@ -142,7 +145,13 @@ function jobs(ctx, graph, asked) {
           @change=${(event) => go({...asked, up: event.target.value || undefined})}
         />
       </div>
-      <button type="button" class="button" @click=${() => go({assume: [], force: [], target: []})}>Clear</button>
+      ${
+        any
+          ? html`<button type="button" class="button" @click=${() => go({assume: [], force: [], target: []})}>
+              Clear
+            </button>`
+          : nothing
+      }
     </fieldset>`
 }
 
@@ -159,7 +168,7 @@ function outcome(ctx, value) {
   const {totals} = value
   const now = ctx.state.totals
   const states = {
-    planned: totals.planned - (totals.reused ?? 0),
+    planned: totals.planned,
     reused: totals.reused,
     deferred: totals.deferred,
     inactive: totals.inactive,

@@ -3,7 +3,7 @@ import {html, nothing} from 'lit'
 import {answer, command, empty, facts, icons, idLink, idText, section, state as stateChip} from '../parts/basics.js'
 import {failureCard} from '../parts/failure.js'
 import {changed, codeWords, reasonCard} from '../parts/reasons.js'
-import {duration, idParts, inline, plural, shortHash} from '../format.js'
+import {count, duration, idParts, inline, plural, shortHash} from '../format.js'
 import {glyph, stateOf} from '../states.js'
 import {link} from '../router.js'
 
@@ -157,18 +157,10 @@ function because({condition, inputs, source}) {
     ${
       condition
         ? html`<p class="sentence">It does not run, because its condition is false:</p>
-            <p><code>${condition}</code></p>`
+            <p class="condition"><code>${condition}</code></p>`
         : html`<p class="sentence">It does not run, because what it reads is inactive.</p>`
     }
-    <dl class="facts">
-      ${Object.entries(inputs ?? {}).map(
-        ([id, it]) =>
-          html`<div>
-            <dt>${idLink(id)}</dt>
-            <dd>is <code>${inline(it)}</code></dd>
-          </div>`,
-      )}
-    </dl>
+    ${Object.entries(inputs ?? {}).map(([id, it]) => html`<p>${idLink(id)} is <code>${inline(it)}</code>.</p>`)}
     ${source ? html`<p>${idLink(source)}</p>` : nothing}
   </article>`
 }
@@ -185,7 +177,11 @@ function chain(value, own) {
   const source = change?.path ?? change?.new?.path ?? change?.old?.path
   const rootChange = first?.path ?? source
   return section(
-    links.length > 1 ? 'Back to the cause, on to what follows' : 'What follows',
+    !later?.count
+      ? 'Back to the cause'
+      : links.length > 1 || rootChange
+        ? 'From the cause to what follows'
+        : 'What follows',
     html`<ol class="chain">
         ${
           rootChange
@@ -211,19 +207,7 @@ function chain(value, own) {
               >
             </li>`,
         )}
-        ${(later?.first ?? [])
-          .slice(0, 6)
-          .map(
-            (one) =>
-              html`<li data-id=${one.id ?? one}><span>so ${idLink(one.id ?? one)} ${verb(one.state)}</span></li>`,
-          )}
-        ${
-          later?.count > Math.min(later?.first?.length ?? 0, 6)
-            ? html`<li>
-                <span class="soft">and ${plural(later.count - Math.min(later.first?.length ?? 0, 6), 'more job')}</span>
-              </li>`
-            : nothing
-        }
+        ${later?.count ? followers(later) : nothing}
         ${
           later?.count
             ? html`<li class="stop">
@@ -248,6 +232,23 @@ function chain(value, own) {
       ${more ? html`<p class="soft">and ${plural(more, 'more job')} on the way</p>` : nothing}`,
   )
 }
+// One job, or the first of many in one line: they follow from this job, not from each other.
+function followers({count: n, first = []}) {
+  const shown = first.slice(0, 6)
+  if (n === 1 && shown.length)
+    return html`<li data-id=${shown[0].id ?? shown[0]}>
+      <span>so ${idLink(shown[0].id ?? shown[0])} ${verb(shown[0].state)}</span>
+    </li>`
+  return html`<li>
+    <span
+      >so ${plural(n, 'more job')}
+      ${n === 1 ? 'follows' : 'follow'}${shown.length ? ': ' : nothing}${shown.map(
+        (one, at) => html`${at ? ', ' : ''}${idLink(one.id ?? one, {kind: false})}`,
+      )}${n > shown.length && shown.length ? ` and ${count(n - shown.length)} more` : ''}</span
+    >
+  </li>`
+}
+
 const verb = (state) =>
   ({
     planned: 'runs',

@@ -24,6 +24,7 @@ HOSTILE_WORKFLOW = """
           Html: {type: file, path: out/page.html}
           Svg: {type: image, path: out/drawing.svg}
           Json: {type: json, path: out/data.json, leaves: {Name: string}}
+          Sound: {type: file, path: out/tone.wav}
       Broken:
         uses: python
         with: {call: "code:broken", page: "${{ jobs.Page.outputs.Json.Name }}"}
@@ -31,15 +32,20 @@ HOSTILE_WORKFLOW = """
 """
 HOSTILE_CODE = f"""
     import sys
+    import wave
     from pathlib import Path
 
     BAD = {HOSTILE!r}
 
     def page():
+        with wave.open("c.wav", "wb") as sound:
+            sound.setparams((1, 2, 8000, 0, "NONE", ""))
+            sound.writeframes(bytes(8000))
         Path("a.html").write_text("<!doctype html><script>parent.document.title='hacked';alert(1)</script>" + BAD)
         svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="alert(2)">'
         Path("b.svg").write_text(svg + "<script>alert(3)</script></svg>")
-        return {{"Html": Path("a.html"), "Svg": Path("b.svg"), "Json": {{"Name": BAD, BAD: [BAD]}}}}
+        return {{"Html": Path("a.html"), "Svg": Path("b.svg"), "Sound": Path("c.wav"),
+                "Json": {{"Name": BAD, BAD: [BAD]}}}}
 
     def broken(page):
         print(BAD, file=sys.stderr)
@@ -76,7 +82,10 @@ class Served:
 
 
 def example(root: Path) -> CommandLab:
-    """The example after three runs, the last of which failed; then the photo that it stumbled over is put right."""
+    """The example after three runs, the last of which failed; then the photo that it stumbled over is put right.
+
+    Another photo is again what it was at first, so that an earlier result is reused.
+    """
     shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".whyrun", "out", "__pycache__"))
     lab = CommandLab(root)
     lab.succeed()
@@ -85,6 +94,7 @@ def example(root: Path) -> CommandLab:
     lab.write({"photos/ben.png": "not a photo\n"})
     assert lab.run().exit_code == 1
     shutil.copy(root / "spare/ben-rescanned.png", root / "photos/ben.png")
+    shutil.copy(EXAMPLE / "photos/cleo.png", root / "photos/cleo.png")
     return lab
 
 

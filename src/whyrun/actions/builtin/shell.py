@@ -217,7 +217,7 @@ def _wait(
 
     # No new session: the script and its children stay in the worker's process group, which is killed as a whole.
     process = subprocess.Popen(
-        command,
+        [*context.launcher, *command],
         cwd=context.work_dir,
         env=environment,
         stdin=subprocess.DEVNULL if stdin is None else stdin,
