@@ -61,6 +61,7 @@ def known_facts(project: Project, known: PlanView, id_: str, history: Sequence[H
 
 def job_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
     from whyrun.evidence.queries.current import current_artifacts
+    from whyrun.facts.reads import instance_reads
     from whyrun.graph.layers import compute_layers
     from whyrun.planning.answers.why import why_job
 
@@ -85,6 +86,8 @@ def job_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
             facts[key] = why[key]
     if known.jobs.get(subject.node) is None or known.jobs[subject.node].state != "inactive":
         facts["bindings"], facts["parameters"] = _consumed(known, subject.node)
+    if observed := instance_reads(known.snapshot, subject.node):
+        facts["observed"] = observed
     facts["latest_attempt"] = _latest_attempt(project, known, subject.node)
     outputs = current_artifacts(known.snapshot, known.plan, [subject.node])
     facts["outputs"] = [artifact.to_json() for artifact in outputs]
