@@ -62,7 +62,7 @@ def known_facts(project: Project, known: PlanView, id_: str, history: Sequence[H
 
 def job_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
     from whyrun.evidence.queries.current import current_artifacts
-    from whyrun.facts.reads import instance_reads
+    from whyrun.evidence.queries.reads import instance_reads
     from whyrun.graph.layers import compute_layers
     from whyrun.planning.answers.why import why_job
 

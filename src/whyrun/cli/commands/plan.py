@@ -189,13 +189,16 @@ def print_plan(found: Planned, text: str) -> None:
     told comes last."""
     from whyrun.console.paint import Paint
     from whyrun.errors import printable
-    from whyrun.planning.answers.told import told
 
     for assumption in found.assumptions:
         click.echo(f"assuming {assumption}")
     click.echo(Paint.for_stream(sys.stdout, os.environ).explained(text), color=True)
-    for line in told(found.snapshot.reads):
-        click.echo(printable(line))
+    reads = found.snapshot.reads
+    if reads.unbound or reads.outdated:
+        from whyrun.planning.answers.told import told
+
+        for line in told(reads):
+            click.echo(printable(line))
 
 
 @click.command("plan")

@@ -32,11 +32,12 @@ def command(project: Project, names: tuple[str, ...], declare: bool, show_all: b
       whyrun reads 'Job:Fit[*]' --json
       whyrun reads Job:Report --declare
     """
-    from whyrun.facts.reads import declaration, reads_facts
+    from whyrun.evidence.queries.reads import declaration, reads_facts
 
-    facts = reads_facts(project, names)
+    snapshot = project.snapshot()
+    facts = reads_facts(snapshot, names)
     if declare:
-        print_lines(declaration(project, facts) or ["# nothing was read that is not declared"])
+        print_lines(declaration(snapshot.dependency_graph, facts) or ["# nothing was read that is not declared"])
     elif as_json:
         print_json(facts)
     else:

@@ -9,21 +9,20 @@ from typing import TYPE_CHECKING, Any
 from whyrun.graph.tables import AlignedArtifact, ArtifactAt, Graph, JobTable, parts_of, sources_of
 
 if TYPE_CHECKING:
-    from whyrun.project import Project
     from whyrun.snapshot.observations import KnownRead
     from whyrun.snapshot.snapshot import PlanningSnapshot
 
 Facts = dict[str, Any]
 
 
-def reads_facts(project: Project, ids: Sequence[str]) -> Facts:
+def reads_facts(snapshot: PlanningSnapshot, ids: Sequence[str]) -> Facts:
     """The reads of the jobs that these IDs and patterns name; of all jobs without them."""
     from whyrun.planning.id_matching import match_nodes
 
-    named = {node for text in ids for node in match_nodes(project.graph, text)}
-    snapshot = project.snapshot()
+    graph = snapshot.dependency_graph
+    named = {node for text in ids for node in match_nodes(graph, text)}
     jobs = []
-    for table in snapshot.dependency_graph.tables:
+    for table in graph.tables:
         nodes = range(table.base, table.base + len(table))
         chosen = [node for node in nodes if node in named] if ids else nodes
         if chosen or not ids:
@@ -113,9 +112,8 @@ def _output(graph: Graph, table: int, artifact: int) -> str:
 # --- the YAML that would declare it ------------------------------------------------------------------------------
 
 
-def declaration(project: Project, facts: Facts) -> list[str]:
+def declaration(graph: Graph, facts: Facts) -> list[str]:
     """Lines of a workflow file. Files and folders become `code:`, what another job makes a binding."""
-    graph = project.snapshot().dependency_graph
     tables = {table.name: table for table in graph.tables}
     lines: list[str] = []
     for job in facts["jobs"]:
