@@ -46,6 +46,7 @@ class Group(NamedTuple):
     """A fan-in: its members in loop order. One object per selection, shared by all consumers (never N × M edges)."""
 
     members: tuple[Source, ...]
+    keys: tuple[tuple[Index, ...], ...] | None = None  # `named(…)`: by member, one index for each `:`
 
 
 class FirstOf(NamedTuple):
