@@ -15,7 +15,7 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "inputs", "keep_inputs"]
+_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "inputs", "keep_inputs", "packages"]
 _LIMITS = "[resources]\n         gpu = 1"
 
 Problem = tuple[str, str, str]  # key, message, hint
@@ -29,6 +29,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     `import_late`: packages that a worker does not import before it forks the process of a step.
     `store`: the URL or folder of a shared store. `inputs`: what a step gets in place of large inputs, a `link` to the
     original or a read-only `view` of it. `keep_inputs`: whether small input files are kept with the runs.
+    `counts_packages`: whether another version of a package that a step imported makes its job run again.
     """
 
     resources: Mapping[str, float] | None = None
@@ -38,6 +39,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     import_late: tuple[str, ...] = ()
     inputs: str = "link"
     keep_inputs: bool = True
+    counts_packages: bool = False
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -78,6 +80,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         tuple(data.get("import_late", ())),
         data.get("inputs", "link"),
         data.get("keep_inputs", True),
+        data.get("packages") == "count",
     )
 
 
@@ -137,6 +140,12 @@ def _of_switch(value: Any) -> Iterator[Problem]:
         yield "keep_inputs", "`keep_inputs` is true or false", "keep_inputs = true"
 
 
+def _of_counting(value: Any) -> Iterator[Problem]:
+    if value not in ("count", "tell"):
+        what = '`packages` is "tell" (a changed version is told) or "count" (and makes jobs run again)'
+        yield "packages", what, 'packages = "count"'
+
+
 def _holds_credentials(url: str) -> bool:
     """`s3://key:secret@bucket`, or a query string, where tokens are passed."""
     rest = url.partition("://")[2]
@@ -160,4 +169,5 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "store": _of_store,
     "inputs": _of_inputs,
     "keep_inputs": _of_switch,
+    "packages": _of_counting,
 }

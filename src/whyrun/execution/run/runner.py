@@ -224,7 +224,7 @@ class Runner:
         fingerprint = self.judge.fingerprint(table, position, consumed)
         step = PreparedStep(job.id, node, table, position, consumed, fingerprint)
         if node not in self.no_reuse and node not in self.retries.attempts:
-            reuse = self.reusable.find(node, table, position, fingerprint)
+            reuse = self.reusable.find(node, table, position, fingerprint, consumed)
             if reuse is not None:
                 self.reuse(step, reuse)
                 return False
