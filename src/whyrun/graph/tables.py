@@ -50,8 +50,7 @@ class Group(NamedTuple):
 
 
 class FirstOf(NamedTuple):
-    """`first(…)` after absent neighbours were dropped, up to the first candidate that is surely active. Without any
-    candidate the instance is inactive."""
+    """`first(…)` without absent neighbours, up to the first candidate that is surely active. If empty: inactive."""
 
     candidates: tuple[Source, ...]
     absent: str = ""  # the input that is absent, where it is needed outside of `first`
