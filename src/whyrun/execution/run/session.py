@@ -48,6 +48,7 @@ from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
 from whyrun.log.tombstones import remove_pruned_folders
 from whyrun.planning.answers.listing import narrow_patterns
+from whyrun.planning.answers.told import told
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.project import Project
@@ -152,7 +153,8 @@ def run_workflow(
         check_folders(project, [job.node for job in plan.planned])
         if on_plan is not None:
             on_plan(plan, snapshot)
-        for note in narrow_patterns(snapshot.dependency_graph, [*plan_options.force, *plan_options.targets]):
+        narrow = narrow_patterns(snapshot.dependency_graph, [*plan_options.force, *plan_options.targets])
+        for note in (*narrow, *told(snapshot.reads)):
             reporter.note(note)
         for name in unlimited_resources(project, limits) if plan.planned else ():
             reporter.note(f"no limit is set for the resource {name}, so it restricts nothing")
