@@ -264,3 +264,5 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     timeout: float | None = None
     environment: EnvironmentSpec | None = None
     container: ContainerSpec | None = None
+    # Of bindings that are mappings (`named(…)`), by member: the indices that lead to it.
+    keys: dict[str, list[list[int | float | str]]] = {}
