@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -158,7 +159,8 @@ def test_a_file_that_changes_while_the_step_runs_is_unknown_and_a_failure_record
             open(f"{project}/data/y.csv").read()
             raise ValueError("no")
         """
-    ran = project(jobs("go"), {**STEPS, "steps.py": code}).run()
+    files = {**STEPS, "steps.py": code, "whyrun.toml": 'trace = "never"\n'}  # strace would see who writes
+    ran = project(jobs("go"), files).run()
     assert ran.failed == {"Job:Go": ("FAILED", "ValueError")}
     assert observed(ran) == {"Job:Go": {"data/x.csv": "unknown", "data/y.csv": sha("y\n")}}
 
@@ -213,3 +215,23 @@ def test_the_environment_of_the_interpreter_does_not_count(project: Make) -> Non
         "__pycache__/x.txt": "",
     }
     assert observed(project(jobs("go"), files).succeed()) == {"Job:Go": {}}
+
+
+def test_the_packages_that_a_step_imported_have_their_versions_on_record(project: Make) -> None:
+    code = """
+        import importlib
+        def named():
+            import numpy, yaml
+            return {"T": numpy.__name__}
+        def by_name(): return {"T": importlib.import_module("duck" + "db").__name__}
+        def nothing():
+            import json, xml.dom
+            return {"T": ""}
+        """
+    workflow = jobs("named", "by_name", "nothing")
+    ran = project(workflow, {"steps.py": code}).succeed()
+    packages = {event.step_id: event.packages for event in ran.of(ev.StepComplete)}
+    pyyaml, numpy = ({name: metadata.version(name)} for name in ("pyyaml", "numpy"))
+    assert packages["Job:Named"] == {**numpy, **pyyaml}
+    assert packages["Job:ByName"].items() >= {"duckdb": metadata.version("duckdb")}.items()
+    assert packages["Job:Nothing"] == {}

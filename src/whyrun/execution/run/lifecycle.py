@@ -195,8 +195,6 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
                 unready = _prepare(backend, runner, recorder)
                 if unready is None:
                     runner.run()
-                    if (uncounted := runner.work.code.uncounted_note()) is not None:
-                        environment.reporter.note(uncounted)
         finally:
             backend.close()
         # Before the end is recorded, so that the log says so if the folder cannot be completed.

@@ -20,6 +20,7 @@ from whyrun.execution.backends.registry import backend_for
 from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
 from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.dispatch.step_builder import manifest
+from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.files.scratch import remove_scratch_folders
 from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.recording.composition import composition_section, keep_datasets
@@ -47,6 +48,7 @@ from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
 from whyrun.log.tombstones import remove_pruned_folders
 from whyrun.planning.answers.listing import narrow_patterns
+from whyrun.planning.answers.told import told
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.project import Project
@@ -151,7 +153,8 @@ def run_workflow(
         check_folders(project, [job.node for job in plan.planned])
         if on_plan is not None:
             on_plan(plan, snapshot)
-        for note in narrow_patterns(snapshot.dependency_graph, [*plan_options.force, *plan_options.targets]):
+        narrow = narrow_patterns(snapshot.dependency_graph, [*plan_options.force, *plan_options.targets])
+        for note in (*narrow, *told(snapshot.reads)):
             reporter.note(note)
         for name in unlimited_resources(project, limits) if plan.planned else ():
             reporter.note(f"no limit is set for the resource {name}, so it restricts nothing")
@@ -163,7 +166,9 @@ def run_workflow(
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
-            policy = Policy(limits, options.fail_fast, options.grace)
+            policy = Policy(
+                limits, options.fail_fast, options.grace, WatchPolicy(project.config.trace, project.config.strict)
+            )
             run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage
