@@ -50,7 +50,13 @@ def pytest_configure(config: pytest.Config) -> None:
 # Folders whose tests are long or wait much. They begin first, so that no core is idle at the end.
 LONG_FIRST = ("lint", "crash", "property", "examples", "cluster", "backends", "movers", "docs", "e2b", "parity")
 # Expensive fixtures of many modules, with the name of the process in which all tests that use one run: it is made once.
-MADE_ONCE = {"mariadb_server": "databases", "postgres_server": "databases", "chromium": "browser", "made": "made"}
+MADE_ONCE = {
+    "mariadb_server": "databases",
+    "postgres_server": "databases",
+    "chromium": "browser",
+    "image": "containers",
+    "made": "made",
+}
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
