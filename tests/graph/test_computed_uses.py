@@ -83,7 +83,7 @@ def test_what_if(lab: Lab) -> None:
     ("sets", "code", "line", "message", "hint"),
     [
         (["Model=fst"], "INVALID_USES", 9, "there is no action `model/fst`", "nearest"),
-        (["Model=odd"], "INVALID_PARAMETER", 9, "`model/odd` needs the parameter `other`", None),
+        (["Model=odd"], "INVALID_PARAMETER", 9, "the action `model/odd` needs the parameter `other`", None),
         (["Settings={action: 3}"], "INVALID_USES", 13,
          "`uses` of job `Other` is 3, which cannot be the name of an action", "write `shell`, `python`, …"),
         (["Settings={}"], "UNKNOWN_REFERENCE", 13, "`Input:Settings` has no field `action`", "it is empty"),

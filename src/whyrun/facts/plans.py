@@ -120,7 +120,7 @@ def _actions_with(project: Project, inputs: Mapping[str, InputValue]) -> Mapping
     jobs = dict(declared_jobs(project.workflow, inputs, []))
     if all(decl.uses_by is None for decl in jobs.values()):
         return project.actions
-    looked_up = look_up_actions(jobs, project.folder, project.inspector)
+    looked_up = look_up_actions(jobs, project.folder, project.inspector, project.state_dir)
     if problems := [problem for found in looked_up.values() for problem in found.problems]:
         raise InvalidError(problems)
     return {name: found.facts for name, found in looked_up.items() if found.facts is not None}
