@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from whyrun import disk
-from whyrun.actions.base import WorkerContext, plain
+from whyrun.actions.base import Named, WorkerContext, plain
 from whyrun.actions.problem import NOT_LITERAL, Problem
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow import advice
@@ -198,11 +198,16 @@ def declaration(name: str, value: Any) -> str:
     """A line of bash that sets a variable, with any characters in its value."""
     if isinstance(value, list):
         return f"declare -a {name}=({' '.join(_quoted(as_text(member)) for member in value)})"
+    if isinstance(value, Named):
+        members = " ".join(f"[{_quoted(key)}]={_quoted(as_text(member))}" for key, member in value.flat().items())
+        return f"declare -A {name}=({members})"
     return f"declare -- {name}={_quoted(as_text(value))}"
 
 
 def _unfit(name: str, value: Any, shell: str) -> tuple[str, str] | None:
     """Why a value cannot reach the script, and what to do about it; None if it can."""
+    if isinstance(value, Named):
+        value = _lines(value)
     texts = [as_text(member) for member in value] if isinstance(value, list) else [as_text(value)]
     if any("\0" in text for text in texts):
         return "has a NUL character, which no shell variable can hold", "pass it in a file"
@@ -214,6 +219,11 @@ def _unfit(name: str, value: Any, shell: str) -> tuple[str, str] | None:
     if len(f"{name}=\n".encode()) + sum(len(os.fsencode(text)) + 1 for text in texts) > _LONGEST:
         return f"is longer than an environment variable may be, as which `{shell}` gets it", "use bash, or a file"
     return None
+
+
+def _lines(value: Named) -> list[str]:
+    """For shells without arrays: `asia,7=path`."""
+    return [f"{key}={as_text(member)}" for key, member in value.flat().items()]
 
 
 def _quoted(text: str) -> str:
@@ -230,6 +240,8 @@ def as_text(value: Any, joined: bool = False) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float, Path)):
         return str(value)
+    if joined and isinstance(value, Named):
+        value = _lines(value)
     if joined and isinstance(value, list):
         return "\n".join(as_text(member) for member in value)
     return msgspec.json.encode(value, enc_hook=str).decode()

@@ -255,3 +255,5 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     merged: list[str] = []
     timeout: float | None = None
     environment: EnvironmentSpec | None = None
+    # Of bindings that are mappings (`named(…)`), by member: the indices that lead to it.
+    keys: dict[str, list[list[int | float | str]]] = {}
