@@ -48,6 +48,9 @@ class WorkerContext(Context, Protocol):
 
     project: Path
     output_names: tuple[str, ...]
+    container: Any  # with `image`, `engine` and `network`; None: the script runs on this machine
+    engine_settings: Mapping[str, str]  # the user's own
+    variables: Mapping[str, str]  # the job's own environment variables
     launcher: Sequence[str]  # what comes before the command of a program that the step starts
     script_path: Path  # saved as steps/<step>/script.sh; a `query.sql` next to it is saved as steps/<step>/query.sql
 

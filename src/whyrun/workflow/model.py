@@ -292,6 +292,14 @@ class EnvironmentDecl(msgspec.Struct, frozen=True):
     python: str  # the file that locks them, relative to the project
 
 
+class ContainerDecl(msgspec.Struct, frozen=True):
+    """The image in which the script of a `shell` job runs."""
+
+    image: str  # `name@sha256:…`, `name:tag`, or an image file
+    engine: str | None = None
+    network: bool = False
+
+
 class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     """A job. Each key of a job has its field, and one row in `parsing.job_keys`; an absent key leaves the default."""
 
@@ -313,6 +321,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, float] = msgspec.field(default_factory=dict)
     sandbox: SandboxDecl = SandboxDecl()
     environment: EnvironmentDecl | None = None
+    container: ContainerDecl | None = None
     isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""

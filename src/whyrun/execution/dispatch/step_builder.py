@@ -13,7 +13,15 @@ from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.planned_value import MARK
 from whyrun.execution.backends.base import NO_NEEDS, StepNeeds
 from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, InputSource, InputSpec, OutputSpec, StepCfg
+from whyrun.execution.protocol.messages import (
+    ContainerSpec,
+    EnvironmentSpec,
+    ExecStep,
+    InputSource,
+    InputSpec,
+    OutputSpec,
+    StepCfg,
+)
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.ids import Index, parse_id
@@ -65,6 +73,7 @@ def step_cfg(
                     with_ |= {f"{slot.name}_{name}": member for name, member in value.items()}
                     continue
         put(env if slot.area == "env" else with_, slot.path, value)
+    around, inside = action.environment, action.container
     return StepCfg(
         step_id=table.job_id(position),
         action=action.name,
@@ -77,9 +86,10 @@ def step_cfg(
         secrets=list(named),
         merged=list(decl.merged_bindings),
         timeout=decl.timeout,
-        environment=None
-        if action.environment is None
-        else EnvironmentSpec(action.environment.lock, action.environment.sha256),
+        environment=None if around is None else EnvironmentSpec(around.lock, around.sha256),
+        container=None
+        if inside is None
+        else ContainerSpec(inside.reference or inside.image, inside.network, inside.engine),
     )
 
 
