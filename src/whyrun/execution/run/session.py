@@ -18,6 +18,7 @@ from whyrun.errors import WhyrunError, error, in_short
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.backends.registry import backend_for
 from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
+from whyrun.execution.dispatch.environments import resolve_tags
 from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.dispatch.step_builder import manifest
 from whyrun.execution.dispatch.watch import WatchPolicy
@@ -136,6 +137,7 @@ def run_workflow(
     `on_plan` gets the plan before any step of it starts.
     """
     project.config, project.graph, project.actions  # noqa: B018  # report every error before taking the lock
+    resolve_tags(project, reporter.note)
     limits = resource_limits(project, options)
     check_limits(project, options.limits or {})
     with (

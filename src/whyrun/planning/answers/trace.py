@@ -14,7 +14,7 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from whyrun.errors import printable
-from whyrun.graph.fingerprint import counts, group_token, token
+from whyrun.graph.fingerprint import counts, group_token, recorded_token
 from whyrun.graph.tables import InputAt, sources_of
 from whyrun.planning.answers.explain import inactive_line
 from whyrun.planning.answers.listing import status_of
@@ -235,7 +235,7 @@ def _recorded_token(entries: Any) -> str | None:
     """The token of a slot as the log recorded it. None: nothing was recorded, or a wide list by its digest alone."""
     if entries is None or isinstance(entries, Mapping):
         return None
-    tokens = [token(entry.get("as", "v"), entry["sha256"]) for entry in entries]
+    tokens = [recorded_token(entry) for entry in entries]
     return tokens[0] if len(entries) == 1 and not entries[0].get("listed") else group_token(tokens)
 
 
