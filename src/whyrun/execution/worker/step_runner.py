@@ -100,7 +100,7 @@ class StepRunner:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
         self._live = start.live
-        self._environments = start.environments
+        self._environments, self._engine_settings = start.environments, start.engine
         self._store = Store(start.store)
         self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
@@ -162,7 +162,9 @@ class StepRunner:
         command = step.command
         self._guard.begin()
         self._guard.trust(known)
-        self._eyes.begin(step.cfg.action if step.cfg is not None else "", command.trace)
+        # What runs in a container belongs to the engine, which nobody watches.
+        trace = command.trace and (step.cfg is None or step.cfg.container is None)
+        self._eyes.begin(step.cfg.action if step.cfg is not None else "", trace)
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
         died: StepDied | None = None
@@ -326,8 +328,9 @@ class StepRunner:
     ) -> list[OutputResult]:
         if cfg.environment is not None:
             self._enter(cfg.environment)
-        for name, value in cfg.env.items():
-            os.environ[name] = as_text(with_secrets(value, step.secrets))
+        context.container, context.engine_settings = cfg.container, self._engine_settings
+        context.variables = {name: as_text(with_secrets(value, step.secrets)) for name, value in cfg.env.items()}
+        os.environ.update(context.variables)
         process = os.getpid()
         try:
             self._look_up(cfg.action)  # which reads files of the project itself

@@ -30,7 +30,7 @@ from whyrun.workflow.fields import (
 from whyrun.workflow.model import LoopDecl, Retries
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft
-from whyrun.workflow.parsing.running_keys import ENVIRONMENT_KEYS, ISOLATIONS, SANDBOX_KEYS, RunningKeys
+from whyrun.workflow.parsing.running_keys import CONTAINER_KEYS, ENVIRONMENT_KEYS, ISOLATIONS, SANDBOX_KEYS, RunningKeys
 from whyrun.workflow.scope import AnyKey, Names
 
 MAX_RETRIES = 1000
@@ -368,6 +368,15 @@ JOB_KEYS = (
         in_fingerprint=True,
         meaning="The packages that the steps run with: `{python: requirements.txt}`.",
         details="See [environments](environments.md).",
+    ),
+    JobKey(
+        name="container",
+        field="container",
+        read=JobReader.container,
+        schema=object_schema(CONTAINER_KEYS, "The container in which the script of a `shell` job runs."),
+        in_fingerprint=True,
+        meaning='The container in which the script of a `shell` job runs: `{image: "debian:12"}`.',
+        details="The content of the image counts. See [containers](environments.md#containers).",
     ),
     JobKey(
         name="isolation",
