@@ -202,8 +202,8 @@ def _changes(state: CurrentState, known: PlanView, job: PlannedJob) -> Iterator[
     from whyrun.planning.input_changes import InputChanged
 
     for number, reason in enumerate(job.reasons):
-        if not isinstance(reason, InputChanged):
-            continue
+        if not isinstance(reason, InputChanged) or reason.read is not None:
+            continue  # the content of undeclared files is not kept
         source = reason.source or reason.old_source
         old = _side(state, known, reason.old_source or source, reason.old, reason.old_value, is_new=False)
         new = _side(state, known, source, reason.new, reason.new_value, is_new=True)
