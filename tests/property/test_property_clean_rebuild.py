@@ -55,6 +55,7 @@ FLOW = Flow(
         "B": Step("prompted", "", {"Folder": {"type": "directory", "path": "out/folder"}}, {"doc": "inputs.Doc"}),
         "C": Step("shell", "", {"Doc": {"type": "json", "path": "out/c.json", "append": True}}, {"one": "inputs.One"}),
         "D": Step("lab/class", "", {"Word": {"type": "string"}}, {"thing": "jobs.B.outputs.Folder"}),
+        "E": Step("undeclared", "", {"Text": {"type": "text"}}, {"one": "inputs.Level"}),
     },
     inside={"P": Step("lab/function", "", {"Text": {"type": "text"}}, {"thing": "inputs.One"})},
 )
@@ -81,6 +82,7 @@ UNSEEN: dict[str, tuple[Callable[[Checkout], object], str]] = {
     "a file of a pattern": (lambda one: one.write("data/files/c.txt", b"new"), "Artifact:A.Text"),
     "a prompt": (edit("prompts/deep/b.txt", "1", "3"), "Artifact:B.Folder"),
     "a value": (edit("lab.yaml", '"name": "n"', '"name": "m"'), "Artifact:B.Folder"),
+    "a file that nothing declares": (lambda one: one.write("settings.txt", b"new"), "Artifact:E.Text"),
     "a text": (edit("data/one.txt", "1", "2"), "Artifact:C.Doc"),
     "an environment": (edit("lab.yaml", '"LEVEL": "1"', '"LEVEL": "2"'), "Artifact:C.Doc"),
     "a default of an action": (edit("actions/acts.py", "level: int = 1", "level: int = 2"), "Artifact:D.Word"),
