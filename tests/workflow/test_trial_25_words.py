@@ -400,13 +400,13 @@ def test_a_key_of_a_job_at_the_top_is_sent_to_the_job(key: str) -> None:
 @pytest.mark.parametrize(
     ("line", "hint"),
     [
-        ("conda: env.yml", "write `environment: {python: requirements.txt}` in a job, or under `defaults:` for all jobs; "
-         "for other packages, activate the environment and start `whyrun` in it"),
+        ("conda: env.yml", "write `environment: {python: requirements.txt}` in a job, or under `defaults:` for all "
+         "jobs; for other packages, activate the environment and start `whyrun` in it"),
         ("singularity: x", 'write `container: {image: "debian:12"}` in a job, or under `defaults:` for all jobs'),
         ("threads: 4", "write `resources: {threads: 4}` in a job, or under `defaults:` for all jobs, and give a limit: "
          "`whyrun run --limit threads=8`"),
-        ("container: {image: x}", "`container` is a key of a job: write it below the name of the job, or under `defaults:` "
-         "for all jobs"),
+        ("container: {image: x}", "`container` is a key of a job: write it below the name of the job, or under "
+         "`defaults:` for all jobs"),
     ],
 )  # fmt: skip
 def test_what_a_step_runs_in_is_said_at_the_job_and_not_at_the_top(line: str, hint: str) -> None:
