@@ -17,9 +17,7 @@ from whyrun.workflow.model import Type
 from whyrun.workflow.parsing.parse import parse_workflow
 from whyrun.workflow.values import Keys
 
-WORDS = st.text(
-    st.sampled_from(["a", "B", "1", ".", "_", "-", "/", " ", '"', "\\", "é", "[", "]", "inf", "e"]), min_size=1
-)
+WORDS = st.text(' aB1._-/"\\é[]e', min_size=1, max_size=4) | st.sampled_from(["inf", "nan", "01", "1e5", "x", "+1"])
 JSON: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-9, 9) | WORDS,
     lambda inside: st.lists(inside, max_size=3) | st.dictionaries(WORDS, inside, max_size=3),
