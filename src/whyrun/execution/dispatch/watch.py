@@ -36,10 +36,19 @@ class WatchPolicy:
 
 
 class Watch:
-    def __init__(self, mode: Trace, needed: Callable[[str], bool], observations: Observations, strict: bool) -> None:
+    def __init__(
+        self,
+        mode: Trace,
+        needed: Callable[[str], bool],
+        observations: Observations,
+        strict: bool,
+        in_project: Callable[[str], bool] = lambda job: False,
+    ) -> None:
         """`needed(job)`: was no instance traced since its script or action changed? (A script may be an input, so every
-        changed input counts.) `strict`: an undeclared read fails the step."""
+        changed input counts.) `strict`: an undeclared read fails the step. `in_project(job)`: its steps run in the
+        project folder, and each reads by paths of its own, so all are traced."""
         self._mode, self._needed, self._observations, self._strict = mode, needed, observations, strict
+        self._in_project = in_project
         self._seen: set[str] = set()  # jobs of which a step that was to be traced has succeeded in this run
         self._planned_at = time.time_ns()
 
@@ -52,13 +61,13 @@ class Watch:
             job.id.partition("[")[0] for job in plan.planned if any(isinstance(r, InputChanged) for r in job.reasons)
         }
         needed = lambda job: f"Job:{job}" in changed or not snapshot.reads.is_traced(job)  # noqa: E731
-        return cls(policy.trace, needed, observations, policy.strict)
+        return cls(policy.trace, needed, observations, policy.strict, lambda job: snapshot.actions[job].in_project)
 
     def traces(self, job: str) -> bool:
         """Whether the attempt of this job that starts now is to be traced."""
         if self._mode != "first":
             return self._mode == "always"
-        return job not in self._seen and self._needed(job)
+        return self._in_project(job) or (job not in self._seen and self._needed(job))
 
     def ended(self, active: ActiveStep, message: StepFinished) -> StepFinished:
         """Keep with the attempt what was seen of it. Returns its last message: a failure, if what it read must be
