@@ -370,7 +370,7 @@ def test_a_job_is_traced_once_and_again_after_its_script_or_an_undeclared_read_h
     lab.write({HELPER: "2"})
     assert traced(lab) == {"Fit", "Sum"}
     lab.write({HELPER: "1"}).edit("workflow.yaml", 'echo "$i" >', 'printf "$i" >')
-    assert traced(lab) == {"Fit", "Sum"}
+    assert traced(lab) == {"Fit", "Sum"}, "its script has changed"
     lab.edit("workflow.yaml", 'printf "$i" >', 'echo "$i" >')
     saw(lab, reads, traced=["Job:Fit[0]"], packages={"Job:Fit[1]": {"msgspec": "0.0.1"}})
     lab.write({"out/fit-1.txt": "edited"})

@@ -318,6 +318,7 @@ class StepRunner:
         self._enter(cfg, context, step.secrets)
         process = os.getpid()
         try:
+            self._look_up(cfg.action)  # which reads files of the project itself
             self._link.cancellation.arm()
             with self._eyes.watching(cfg.action):
                 action = self._action(cfg.action)

@@ -234,10 +234,10 @@ JOB_KEYS = (
         field="uses",
         read=JobReader.uses,
         when=Read.NAMES,
-        schema={"type": "string", "pattern": r"^[^\s$]+$"},
+        schema={"type": "string", "pattern": r"^([^\s$]+|\s*\$\{\{.*\}\}\s*)$"},
         required=True,
         in_fingerprint=True,
-        meaning="The action: `shell`, `python`, or an action of the project or of a plugin.",
+        meaning="The action: `shell`, `python`, or one of the project or of a plugin; also `${{ inputs.NAME }}`.",
     ),
     JobKey(
         name="with",
