@@ -55,7 +55,8 @@ MADE_ONCE = {
     "postgres_server": "databases",
     "chromium": "browser",
     "image": "containers",
-    "made": "made",
+    "told_tales": "verify",
+    "original": "gc",
 }
 
 
@@ -73,7 +74,7 @@ def _group(item: pytest.Function) -> str | None:
     fixtures = {name: found[-1] for name, found in item._fixtureinfo.name2fixturedefs.items()}
     for name, group in MADE_ONCE.items():
         if name in fixtures and fixtures[name].scope != "function":
-            return f"{group}-{item.path.parent.name}" if group == "made" else group
+            return group
     shared = [name for name, fixture in fixtures.items() if fixture.scope == "module"]
     if not shared:
         return None
