@@ -30,6 +30,11 @@ export const STATES = {
   clean: {word: 'up to date', shape: 'disc', tone: 'ok', means: 'nothing that it reads has changed'},
 }
 
+// In a report of a run, the plan is the one that this run has executed.
+export function inThePast() {
+  STATES.planned = {...STATES.planned, word: 'planned', means: 'this run was to execute it'}
+}
+
 const OUTCOMES = {
   succeeded: {word: 'succeeded', shape: 'disc', tone: 'ok'},
   timed_out: {word: 'timed out', shape: 'square', tone: 'bad'},
