@@ -34,7 +34,7 @@ help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name text; do \
 		printf '  make %-14s %s\n' "$$name" "$$text"; done
 
-demo: $(VENV)/.images ## the example, run for real and explained step by step
+demo: $(VENV)/.images | demo-tools ## the example, run for real and explained step by step
 	@PATH="$(CURDIR)/$(BIN):$$PATH" bash examples/then-and-now/demo.sh "$(CURDIR)/.demo"
 
 example-causal: $(VENV)/.causal ## causal discovery: 158 jobs with a real library, grown, changed and compared
@@ -105,14 +105,16 @@ tools:
 			apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; \
 		else echo "error: please install:$$missing" >&2; exit 1; fi; fi
 
-# What some tests need, as program:package. tmux is the terminal in which the progress display is looked at, bubblewrap
-# makes the sandboxes, the servers are those that data is moved between, and SLURM is that of a cluster of one node. Where one
-# cannot be had, its tests are skipped.
+# What some tests need, as program:package. tmux is the terminal in which the progress display is looked at, strace
+# sees what programs read, bubblewrap makes the sandboxes, the servers are those that data is moved between, and SLURM is
+# that of a cluster of one node. Where one cannot be had, its tests are skipped.
 ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql
-TEST_TOOLS := tmux:tmux zsh:zsh fish:fish chromium:chromium munged:munge slurmctld:slurm-wlm $(ETL_TOOLS)
+DEMO_TOOLS := strace:strace
+TEST_TOOLS := $(DEMO_TOOLS) tmux:tmux zsh:zsh fish:fish chromium:chromium munged:munge slurmctld:slurm-wlm $(ETL_TOOLS)
 example-etl-tools: TOOLS = $(ETL_TOOLS)
+demo-tools: TOOLS = $(DEMO_TOOLS)
 test-tools: TOOLS = $(TEST_TOOLS)
-test-tools example-etl-tools:
+test-tools example-etl-tools demo-tools:
 	@missing=; for tool in $(TOOLS); do \
 		command -v "$${tool%%:*}" >/dev/null || missing="$$missing $${tool#*:}"; done; \
 	[ -z "$$missing" ] || { command -v apt-get >/dev/null && [ "$$(id -u)" = 0 ] \

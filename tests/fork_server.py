@@ -31,7 +31,7 @@ import sys
 import threading
 import traceback
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -40,12 +40,13 @@ HERE = Path(__file__).parent
 COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
 WORKER = [sys.executable, "-P", "-m", "whyrun.execution.worker.main"]
 INSPECTOR = [sys.executable, "-P", "-m", "whyrun.actions.inspection.inspector_main"]
+DASK = [sys.executable, "-m", "dask"]
 SCRIPTS = [str(HERE / "command_driver.py"), str(HERE / "run_in_process.py")]
 
 _LARGEST = 1 << 17  # bytes of a request
 _ROOM = 1 << 15  # bytes for the command line and for the environment of a fork, as /proc shows them
 _MOST_DESCRIPTORS = 32
-_READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_", "GLIBC_")  # a fork cannot read them again
+_READ_AT_START = ("PYTHON", "LC_", "LANG", "TZ", "LD_", "MALLOC_", "GLIBC_", "DASK_")  # a fork cannot read them again
 _ORDINARY = frozenset({"LANG", "LC_ALL", "LC_CTYPE", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"})
 _LIMITS = sorted({getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")})
 _COMMAND_MODULES = (
@@ -56,6 +57,9 @@ _COMMAND_MODULES = (
 
 # Programs that Whyrun itself starts: kind → module.
 _PROGRAMS = {"worker": WORKER[3], "inspector": INSPECTOR[3]}
+
+# A scheduler or worker of a test's own cluster. It need not have Whyrun.
+_DASK_MODULES = ("dask.cli", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker")
 
 # What a command imports for a backend, and takes longer than all else that it imports.
 _BACKEND_MODULES = {"e2b": "e2b", "dask": "distributed"}
@@ -124,6 +128,8 @@ def _kind(command: Sequence[str]) -> str | None:
         return "worker"
     if list(command[:4]) == INSPECTOR and len(command) == 6:
         return "inspector"
+    if list(command[:3]) == DASK:
+        return "dask"
     if list(command[:3]) == COMMAND or (command[0] == sys.executable and command[1:2] and command[1] in SCRIPTS):
         for backend in _BACKEND_MODULES:
             if backend in command:
@@ -213,7 +219,7 @@ def _client_for(kind: str, environment: Mapping[str, str]) -> Client | None:
     with _lock:
         if key not in _clients and _first_variables is not None:
             ordinary = variables == _first_variables or _ORDINARY.issuperset(variables)
-            if kind in _PROGRAMS or ordinary:
+            if kind in _PROGRAMS or kind == "dask" or ordinary:
                 _start_server(kind, key, environment)
         return _clients.get(key)
 
@@ -248,7 +254,7 @@ def real_start() -> Iterator[None]:
 
 def _start_server(kind: str, key: str, environment: Mapping[str, str]) -> None:
     facts: dict[str, Any] = {"kind": kind, "servers": []}
-    if kind not in _PROGRAMS:  # a command starts them
+    if kind.startswith("command"):  # which starts them
         from whyrun.execution.backends.base import step_environment
 
         variables = step_environment("/", "/")
@@ -519,18 +525,24 @@ def _import_for(kind: str) -> None:
         del sys.modules[_PROGRAMS[kind]]
         delattr(sys.modules[package], name)
         return
-    for name in _COMMAND_MODULES:
-        importlib.import_module(name)
+    if kind == "dask":
+        _import_all(_DASK_MODULES)
+        return
+    _import_all(_COMMAND_MODULES)
     from whyrun.cli.main import COMMANDS
 
-    for module, _ in COMMANDS.values():
-        importlib.import_module(f"whyrun.cli.commands.{module}")
+    _import_all(f"whyrun.cli.commands.{module}" for module, _ in COMMANDS.values())
     del sys.modules["whyrun.cli.main"]
     del sys.modules["whyrun.cli"].main
     backend = kind.removeprefix("command").strip()
     if backend and importlib.util.find_spec(_BACKEND_MODULES[backend]) is not None:
-        os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy would start threads, which no fork would have
-        importlib.import_module(_BACKEND_MODULES[backend])
+        _import_all([_BACKEND_MODULES[backend]])
+
+
+def _import_all(names: Iterable[str]) -> None:
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"  # NumPy would start threads, which no fork would have
+    for name in names:
+        importlib.import_module(name)
 
 
 if __name__ == "__main__":

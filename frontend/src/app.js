@@ -55,6 +55,9 @@ export class App extends LitElement {
     setInterval(() => {
       this.tick = Date.now()
     }, 30_000)
+    setInterval(() => {
+      if (this.route.view === 'run' && this.read('state').value?.unfinished?.state === 'running') this.tick = Date.now()
+    }, 1000)
   }
 
   moved() {

@@ -379,7 +379,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
         return History(self.state, self.store.read, through=through)
 
     def observer(self) -> DiskObserver:
-        return DiskObserver(self.folder, self.store, self.cache, self.shared)
+        return DiskObserver(self.folder, self.store, self.cache, self.shared, self._read_config[0].counts_packages)
 
     def snapshot(self, history: History | None = None) -> PlanningSnapshot:
         """The current state."""

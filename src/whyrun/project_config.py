@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from sys import float_info
-from typing import Any
+from typing import Any, Literal, get_args
 
 import msgspec
 
@@ -15,8 +16,22 @@ from whyrun.errors import Diagnostic, InvalidError, did_you_mean
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
-_KNOWN = ["resources", "on_finish", "prepare", "import_late", "store", "inputs", "keep_inputs"]
+_KNOWN = [
+    "resources",
+    "on_finish",
+    "prepare",
+    "import_late",
+    "store",
+    "inputs",
+    "keep_inputs",
+    "packages",
+    "trace",
+    "strict",
+]
 _LIMITS = "[resources]\n         gpu = 1"
+
+Trace = Literal["first", "always", "never"]
+_TRACES = get_args(Trace)
 
 Problem = tuple[str, str, str]  # key, message, hint
 
@@ -29,6 +44,8 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     `import_late`: packages that a worker does not import before it forks the process of a step.
     `store`: the URL or folder of a shared store. `inputs`: what a step gets in place of large inputs, a `link` to the
     original or a read-only `view` of it. `keep_inputs`: whether small input files are kept with the runs.
+    `counts_packages`: whether another version of a package that a step imported makes its job run again.
+    `trace`: which instances of a job strace watches. `strict`: whether undeclared reads fail a step.
     """
 
     resources: Mapping[str, float] | None = None
@@ -38,6 +55,9 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     import_late: tuple[str, ...] = ()
     inputs: str = "link"
     keep_inputs: bool = True
+    counts_packages: bool = False
+    trace: Trace = "first"
+    strict: bool = False
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -78,6 +98,9 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         tuple(data.get("import_late", ())),
         data.get("inputs", "link"),
         data.get("keep_inputs", True),
+        data.get("packages") == "count",
+        data.get("trace", "first"),
+        data.get("strict", False),
     )
 
 
@@ -132,9 +155,21 @@ def _of_inputs(value: Any) -> Iterator[Problem]:
         yield "inputs", '`inputs` is "link" or "view": what steps get in place of large inputs', 'inputs = "view"'
 
 
-def _of_switch(value: Any) -> Iterator[Problem]:
+def _of_switch(key: str, value: Any) -> Iterator[Problem]:
     if not isinstance(value, bool):
-        yield "keep_inputs", "`keep_inputs` is true or false", "keep_inputs = true"
+        yield key, f"`{key}` is true or false", f"{key} = true"
+
+
+def _of_trace(value: Any) -> Iterator[Problem]:
+    if value not in _TRACES:
+        what = "`trace` says which instances of a job are watched by strace: first, always or never"
+        yield "trace", what, 'trace = "always"'
+
+
+def _of_counting(value: Any) -> Iterator[Problem]:
+    if value not in ("count", "tell"):
+        what = '`packages` is "tell" (a changed version is told) or "count" (and makes jobs run again)'
+        yield "packages", what, 'packages = "count"'
 
 
 def _holds_credentials(url: str) -> bool:
@@ -159,5 +194,8 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "import_late": _of_packages,
     "store": _of_store,
     "inputs": _of_inputs,
-    "keep_inputs": _of_switch,
+    "packages": _of_counting,
+    "keep_inputs": partial(_of_switch, "keep_inputs"),
+    "trace": _of_trace,
+    "strict": partial(_of_switch, "strict"),
 }

@@ -21,6 +21,7 @@ EVERY = {
     "correct_parameter": advice.correct_parameter("rate"),
     "add_field": advice.add_field("low", "limits"),
     "bind_primary": advice.bind_primary("Input:Main"),
+    "give_primary_role": advice.give_primary_role("Input:Main"),
     "unread_entry": advice.unread_entry("timeout_secs", "write `timeout: 5m` beside `with:`, as a key of the job"),
     "bind_file": advice.bind_file("model", "file", whole=True),
     "name_secret": advice.name_secret("token"),

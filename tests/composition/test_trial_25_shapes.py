@@ -50,10 +50,28 @@ def test_auxiliary_data_alone_is_told_how_to_be_the_primary_one(tmp_path: Path) 
     assert reported(tmp_path, 'primary_dataset: "${{ inputs.Area }}"') == ()
 
 
+def test_a_dataset_with_the_role_of_auxiliary_data_is_told_which_role_to_give(tmp_path: Path) -> None:
+    """Bound as the primary one, it was "no step reads a dataset"."""
+    workflow, roles = WORKFLOW, "{mode: sequential, roles: {Area: auxiliary_data}}"
+    (tmp_path / "area.csv").write_text("k\n1\n")
+    (tmp_path / "zone.csv").write_text("k\n1\n")
+    with_ = 'primary_dataset: "${{ inputs.Area }}"'
+    text = workflow.replace("WITH", with_).replace("{mode: sequential}", roles)
+    (tmp_path / "workflow.yaml").write_text(text)
+    (found,) = Project.open(tmp_path / "workflow.yaml").problems
+    assert found.message == (
+        "no step reads a dataset but as `auxiliary_data` (`Input:Area`), and `sequential` starts from a primary one"
+    )
+    assert found.hint == "give it the role of the primary one, under `composition:`: `roles: {Area: primary_dataset}`"
+    (tmp_path / "workflow.yaml").write_text(text.replace("roles: {Area: auxiliary_data}", found.hint.split("`")[3]))
+    assert Project.open(tmp_path / "workflow.yaml").problems == ()
+
+
 def test_a_dataset_plan_is_told_in_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "area.csv").write_text("k\n1\n")
     dataset = {"dataset_key": "area", "role": "primary_dataset", "rel_path": "area.csv"}
     manifest = {"schema_version": 2, "datasets": [dataset]}
+    auxiliary = {"schema_version": 2, "datasets": [{**dataset, "role": "auxiliary_data"}]}
 
     def plan(role: str) -> tuple[Diagnostic, ...]:
         params = {
@@ -68,3 +86,6 @@ def test_a_dataset_plan_is_told_in_its_own_words(tmp_path: Path) -> None:
     (found,) = plan("auxiliary_data")
     assert found.hint == 'bind it as the primary one: `"primary_dataset": "input:area"`'
     assert plan("primary_dataset") == ()
+    (tmp_path / "manifest.json").write_text(json.dumps(auxiliary))
+    (found,) = plan("primary_dataset")
+    assert found.hint == 'give `area` the role of the primary one, in the manifest: `"role": "primary_dataset"`'

@@ -15,6 +15,7 @@ import pytest
 from fork_server import run_command
 from project_lab import Lab
 from whyrun.artifacts.store import Store
+from whyrun.cli.main import main
 from whyrun.execution.run.preflight import complete_killed_run
 
 FLOW = """
@@ -124,3 +125,30 @@ def test_what_the_killed_run_of_another_member_left_stops_nobody(open_folder: Pa
     told = f"{theirs.name}: what its steps left could not be kept: the folder belongs to another user\n"
     assert (run.path / "debug.log").read_text().endswith(told)
     theirs.chmod(0o700)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
+def test_a_member_with_another_umask_is_named_with_what_to_do(
+    open_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = Lab(open_folder)
+    lab.write({"workflow.yaml": FLOW, "given/x": "x"})
+    lab.run()
+    lock = lab.opened().state.lock_path
+    for path in (open_folder, *open_folder.rglob("*")):
+        os.chown(path, 0, GROUP, follow_symlinks=False)
+    monkeypatch.chdir(open_folder)
+    os.setegid(GROUP)
+    os.seteuid(NOBODY)
+    try:
+        with pytest.raises(SystemExit) as ended:
+            main(["run", "--quiet"])
+    finally:
+        os.seteuid(0)
+        os.setegid(0)
+    assert ended.value.code == 3
+    assert capsys.readouterr().err == (
+        f"error[DISK_FAILED]: `{lock}`: Permission denied\n"
+        "   hint: it belongs to `root`. Where a group shares a project, every member sets `umask 002` before a run; "
+        "`chmod -R g+rwX .whyrun` by `root` opens what is there. The recorded runs are safe\n"
+    )

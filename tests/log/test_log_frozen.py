@@ -30,7 +30,7 @@ STONE = Tombstone(
         (RunRef("r0001", "runs/r0001", 1), "number"),
         (WorkflowState(Path(".whyrun"), "wf"), "workflow"),
         (Options(), "accept"),
-        (Survived(RunOutcome(), None, 0), "size"),
+        (Survived(RunOutcome(), None, 0, ()), "size"),
         (Synced("r0001", 1), "seq"),
         (Adopted("Artifact:A.B", "", "text"), "type"),
         (CarriedInput("Input:A", ""), "value"),

@@ -94,6 +94,7 @@ _HEAD = {"seq": 7, "ts": "2026-01-01T00:00:00.000000Z", "session": "r0001", "cha
 _BYTES = {"sha256": "ab", "size": 3}
 _BINDINGS = {"text": [{"id": "Input:Text", "sha256": "ab"}]}
 _OBSERVED = {"observed": [Read("a.py", "file", "ab" * 32)], "traced": True, "outside": ["/a"], "packages": {"a": "1"}}
+_NOW = {name: _OBSERVED[name] for name in ("observed", "packages")}
 SAMPLES: list[ev.AnyEvent] = [
     ev.RunStart(**_HEAD, workflow="w", workflow_sha256="ab", mode="run", options={"up": None}, backend="local",
                 engine_version="1", host="h", pid=1, previous_chain="0"),
@@ -115,9 +116,9 @@ SAMPLES: list[ev.AnyEvent] = [
     ev.Task(**_HEAD, step_id="Job:A", status="EXECUTES", message="m", details={"n": 1}),
     ev.RequestRecorded(**_HEAD, step_id="Job:A", fingerprint="ab", key="k", value="v"),
     ev.ArtifactAdopted(**_HEAD, **_BYTES, artifact="Artifact:A.Out", step_id="Job:A", type="file", fingerprint="ab",
-                       bindings=_BINDINGS, by="me", value=1, suffix=".txt", path="out/a.txt", section="A"),
+                       bindings=_BINDINGS, by="me", value=1, suffix=".txt", path="out/a.txt", section="A", **_NOW),
     ev.ResultKept(**_HEAD, step_id="Job:A", fingerprint="ab", old_fingerprint="cd", from_run="r0000", because="b",
-                  by="me", bindings=_BINDINGS),
+                  by="me", bindings=_BINDINGS, **_NOW),
     ev.FileDisplaced(**_HEAD, path="out/a.txt", sha256="ab", section="A"),
     ev.Comparison(**_HEAD, artifact="Artifact:A.Out", status="DIFFERENT", against="r0000", summary="s", details=["d"],
                   more=1, adopted=False, kept=False),

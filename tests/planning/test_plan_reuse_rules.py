@@ -14,7 +14,7 @@ from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.graph.fingerprint import prefix
 from whyrun.log.events import NOT_PUBLISHED, ArtifactAvailable
 from whyrun.planning.judge import Judge
-from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
+from whyrun.planning.reuse import Reuse, attempts_by_fingerprint, is_undone, latest_of_others, reusable
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 
 Make = Callable[..., Lab]
@@ -60,7 +60,7 @@ def test_the_latest_attempt_with_the_fingerprint_is_taken_whole(table: Any) -> N
 
 
 def test_a_failed_result_is_not_taken_and_hides_results_of_other_instances(table: Any) -> None:
-    others = {"same": ("Job:Job[1]", attempt(2, outputs=other_outputs()))}
+    others = {"same": [("Job:Job[1]", attempt(2, outputs=other_outputs()))]}
     assert take(table, StepRecord(attempt(3, **FAILED)), others) is None
     assert take(table, None, others) == Reuse("r0002", "Job:Job[1]", dict(zip("NF", other_outputs(), strict=True)))
     unpublished = {"ok": False, "status": "FAILED", "error_type": NOT_PUBLISHED}
@@ -74,7 +74,7 @@ def other_outputs() -> tuple[Output, Output]:
 
 
 def test_a_result_that_is_not_whole_is_not_taken_but_that_of_another_may_be(table: Any) -> None:
-    others = {"same": ("Job:Job[1]", attempt(2, outputs=other_outputs()))}
+    others = {"same": [("Job:Job[1]", attempt(2, outputs=other_outputs()))]}
     taken = Reuse("r0002", "Job:Job[1]", dict(zip("NF", other_outputs(), strict=True)))
     for outputs in (
         (N0,),
@@ -93,36 +93,48 @@ def test_a_result_that_is_not_whole_is_not_taken_but_that_of_another_may_be(tabl
 def test_of_many_with_one_fingerprint_the_latest_counts_whoever_made_it() -> None:
     first, second = attempt(1, seq=5), attempt(1, seq=9)
     steps = {"Job:Job[1]": StepRecord(first), "Job:Job[0]": StepRecord(second)}
-    assert successes_by_fingerprint(steps) == {"same": ("Job:Job[0]", second)}
+    assert latest(steps) == ("Job:Job[0]", second)
     later = attempt(2, seq=1)
-    assert successes_by_fingerprint({**steps, "Job:Job[2]": StepRecord(later)}) == {"same": ("Job:Job[2]", later)}
+    assert latest({**steps, "Job:Job[2]": StepRecord(later)}) == ("Job:Job[2]", later)
     failed = attempt(2, **FAILED)
-    assert successes_by_fingerprint({**steps, "Job:Job[2]": StepRecord(failed)}) == {}
+    assert latest({**steps, "Job:Job[2]": StepRecord(failed)}) is None
     interrupted = attempt(2, **{**FAILED, "status": "INTERRUPTED"})
-    assert successes_by_fingerprint({**steps, "Job:Job[2]": StepRecord(interrupted)}) == {
-        "same": ("Job:Job[0]", second)
-    }
+    assert latest({**steps, "Job:Job[2]": StepRecord(interrupted)}) == ("Job:Job[0]", second)
+
+
+def test_of_many_only_those_count_that_would_read_the_same_now() -> None:
+    """Undeclared reads of the later attempts find something else."""
+    first, second, failed = attempt(1, reads=7), attempt(2, reads=8), attempt(3, reads=9, **FAILED)
+    steps = {f"Job:Job[{n}]": StepRecord(one) for n, one in enumerate([first, second, failed])}
+    assert latest(steps, lambda one: one.reads == 7) == ("Job:Job[0]", first)
+    assert latest(steps, lambda one: one.reads == 9) is None
+
+
+def latest(
+    steps: dict[str, StepRecord], holds: Callable[[Attempt], bool] = lambda _: True
+) -> tuple[str, Attempt] | None:
+    return latest_of_others(attempts_by_fingerprint(steps), "same", holds)
 
 
 def test_adopted_results_are_good_for_their_own_instance_only() -> None:
     adopted = attempt(3, origin="adopted")
     other = attempt(2, "other")
     record = StepRecord(other, settled=[adopted, other])
-    assert successes_by_fingerprint({"Job:Job[0]": record}) == {"other": ("Job:Job[0]", other)}
+    assert attempts_by_fingerprint({"Job:Job[0]": record}) == {"other": [("Job:Job[0]", other)]}
 
 
 def test_a_result_that_an_adoption_replaced_is_for_other_instances_only(table: Any) -> None:
     executed, adopted = attempt(2), attempt(3, origin="adopted", outputs=(N0, MINE))
     record = StepRecord(adopted, unadopted=[executed])
-    others = successes_by_fingerprint({"Job:Job[0]": record})
-    assert others == {"same": ("Job:Job[0]", executed)}
+    others = attempts_by_fingerprint({"Job:Job[0]": record})
+    assert others == {"same": [("Job:Job[0]", executed)]}
     assert take(table, None, others, position=1) == Reuse("r0002", "Job:Job[0]", {"N": N0, "F": F0})
     assert take(table, record, others) == Reuse("r0003", "Job:Job[0]", {"N": N0, "F": MINE})
     assert take(table, record, others, {MINE.sha256}) is None, (
         "what was adopted is gone, and nobody asked for the other"
     )
     failed = attempt(2, **FAILED)
-    assert successes_by_fingerprint({"Job:Job[0]": StepRecord(adopted, unadopted=[failed])}) == {}
+    assert latest({"Job:Job[0]": StepRecord(adopted, unadopted=[failed])}) is None
 
 
 @pytest.mark.parametrize("lost", [False, True])
@@ -149,19 +161,20 @@ def test_an_adoption_costs_other_instances_nothing(project: Make, lost: bool) ->
 
 def test_two_results_at_one_log_position_are_ordered_by_name() -> None:
     both = {"Job:B": StepRecord(attempt(1)), "Job:A": StepRecord(attempt(1))}
-    assert successes_by_fingerprint(both)["same"][0] == "Job:A"
+    assert attempts_by_fingerprint(both)["same"][0][0] == "Job:A"
 
 
 def test_an_effect_is_undone_by_whatever_was_done_since(table: Any) -> None:
     action = SimpleNamespace(effectful=True)
 
-    def undone(record: StepRecord | None) -> bool:
+    def undone(record: StepRecord | None, holds: bool = True) -> bool:
         snapshot: Any = SimpleNamespace(actions={"Job": action})
-        return is_undone(snapshot, table, record, "same")
+        return is_undone(snapshot, table, record, "same", lambda _: holds)
 
     assert undone(StepRecord(attempt(3))) is False
     assert undone(StepRecord(attempt(3, "other"), settled=[attempt(2), attempt(3, "other")])) is True
     assert undone(None) is True
+    assert undone(StepRecord(attempt(3)), holds=False) is True, "it had the effect of another undeclared file"
     action.effectful = False
     assert undone(StepRecord(attempt(3, "other"))) is False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -46,9 +47,30 @@ def test_the_first_line_is_the_address_and_ctrl_c_ends_it(told: Lab) -> None:
         assert "Traceback" not in process.stderr.read()
 
 
-def test_a_port_in_use_is_an_error_that_says_what_to_do(told: Lab) -> None:
-    import socket
+def test_another_host_warns_and_names_that_are_allowed_are_known(told: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    from click.testing import CliRunner
 
+    from whyrun.cli.main import cli
+    from whyrun.viewer import server
+
+    served: list[server.Access] = []
+
+    def not_served(listener: socket.socket, source: object, views: object, access: server.Access) -> None:
+        listener.close()
+        served.append(access)
+
+    monkeypatch.setattr(server, "serve", not_served)
+    words = ["view", str(told.file), "--no-open", "--port", "0"]
+    answer = CliRunner().invoke(cli, [*words, "--host", "0.0.0.0", "--allow-host", "lab.example.org:8443"])
+    assert answer.exit_code == 0, answer.output
+    assert answer.stdout.startswith("http://127.0.0.1:")
+    assert "0.0.0.0 can be reached from other machines, without encryption" in answer.stderr
+    assert served[0].knows_host("lab.example.org")
+    assert CliRunner().invoke(cli, words).stderr == ""
+    assert not served[1].knows_host("lab.example.org")
+
+
+def test_a_port_in_use_is_an_error_that_says_what_to_do(told: Lab) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()

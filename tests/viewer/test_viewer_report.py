@@ -88,9 +88,16 @@ def test_the_report_of_a_run_is_the_state_at_its_end(told: Lab) -> None:
     rows = {row["id"]: row for row in first.get("artifacts?page=0")["rows"]}
     assert rows["Artifact:Print.Copy[1]"]["run"] == "r0001"
     assert first.bytes(rows["Artifact:Print.Copy[1]"]["sha256"]) == b"<b>cinema</b> Ben\n"
+    scores = first.get("results?pattern=Artifact%3AFit.Score%5B%2A%5D")["answer"]["rows"]
+    assert [(row["values"], row["runs"], row["states"]) for row in scores] == [
+        ([score], ["r0001"], ["available"]) for score in (0.0, 0.5, 1.0)
+    ]
     assert "later" not in json.dumps([first.part(name) for name in first.elements if name.startswith("m")])
+    second = made(told, "r0002").whys("Print")[1]["job"]
+    assert (second["latest_attempt"]["run"], [one["run"] for one in second["outputs"]]) == ("r0002", ["r0002"])
     third = made(told, "r0003")
     assert third.get("state")["failures"][0]["id"] == "Job:Check"
+    assert third.whys("Check")[0]["job"]["latest_attempt"]["status"] == "FAILED"
 
 
 def test_media(told: Lab) -> None:
@@ -101,6 +108,33 @@ def test_media(told: Lab) -> None:
     assert tight.index["blobs"] == {}
     assert "the file would be over" in tight.index["left_out"][-1]
     assert made(told, media="all", largest=1).index["blobs"]
+
+
+def test_what_does_not_fit_is_left_out_the_largest_first(project: Any) -> None:
+    lab = project(
+        """
+        workflow: sizes
+        inputs: {Files: {type: "file[]", default: "given/*"}}
+        loops: {file: {each: inputs.Files}}
+        jobs:
+          Take:
+            for: [file]
+            uses: file/copy
+            with: {source: "${{ inputs.Files[file] }}"}
+            outputs: {File: {type: file}}
+        """,
+        {f"given/{n}.bin": os.urandom(n << 10) for n in (90, 10, 50, 200)},
+    )
+    sizes = [one["size"] for one in made(lab).index["blobs"].values()]
+    whole = len(made(lab).text) + (64 << 10)
+    for room, kept in ((whole, 4), (whole - 100_000, 3), (whole - 300_000, 2), (whole - 450_000, 1)):
+        found = made(lab, largest=room)
+        assert sorted(one["size"] for one in found.index["blobs"].values()) == sorted(sizes)[:kept]
+        assert found.index["left_out"] == (
+            [f"{4 - kept} contents: the file would be over {room / 1e6:.0f} MB (`--media all` takes them)"]
+            if kept < 4
+            else []
+        )
 
 
 def test_a_large_image_becomes_a_thumbnail(project: Any) -> None:

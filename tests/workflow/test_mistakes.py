@@ -517,7 +517,7 @@ error[NAME_INVALID] w.yaml:1:11: a workflow cannot be called `stat-cache`: \
 Whyrun keeps its own state under this name
     1 | workflow: stat-cache
       |           ^^^^^^^^^^
-   hint: choose another name; not `actions-cache`, `stat-cache`, `store`, `tmp`""",
+   hint: choose another name; not `actions-cache`, `environments`, `stat-cache`, `store`, `tmp`""",
     ),
     "unclosed expression": (
         job("uses: python\nwith: {a: 'x ${{ inputs.Topic'}"),

@@ -200,6 +200,26 @@ CASES = {
         "Sheet: {type: file, default: sheet.csv}", "Sheet: 3", "WRONG_TYPE", 5, 10,
         "write `Sheet: {type: integer, default: 3}`", "Sheet: {type: integer, default: 3}",
     ),
+    "a type without a map": Case(
+        "Sheet: {type: file, default: sheet.csv}", "Sheet: file", "WRONG_TYPE", 5, 10, "write `Sheet: {type: file}`",
+        "Sheet: {type: file}",
+    ),
+    "a type of arrays without a map": Case(
+        'Reads: {type: "file[]", default: reads/*.txt}', 'Reads: "file[]"', "WRONG_TYPE", 4, 10,
+        'write `Reads: {type: "file[]"}`', 'Reads: {type: "file[]"}',
+    ),
+    "a type of an output without a map": Case(
+        "{All: {type: text}}", "{All: integer}", "WRONG_TYPE", 25, 20, "write `All: {type: integer}`",
+        "{All: {type: integer}}",
+    ),
+    "outputs in a list": Case(
+        "{All: {type: text}}", "[All]", "WRONG_TYPE", 25, 14, "write `outputs: {All: {type: file}}`",
+        "{All: {type: file}}",
+    ),
+    "a path of an output without a map": Case(
+        "{All: {type: text}}", "{All: out/all.txt}", "WRONG_TYPE", 25, 20,
+        'write `All: {type: file, path: "out/all.txt"}`', '{All: {type: file, path: "out/all.txt"}}',
+    ),
     "a loop without a map": Case(
         "s: {each: inputs.Reads}", "s: inputs.Reads", "WRONG_TYPE", 8, 6, "write `{each: inputs.Reads}`"
     ),
@@ -340,7 +360,7 @@ jobs:
     with: {b: "${{ jobs.Sort.outputs.B }}", n: "${{ inputs.N }}", run: "true"}
 """
     assert [(d.code, d.line, d.column) for d in problems(job)] == [
-        ("UNKNOWN_KEY", 2, 26),
+        ("WRONG_TYPE", 2, 32),
         ("UNKNOWN_KEY", 2, 44),
         ("UNKNOWN_KEY", 3, 13),
         ("UNKNOWN_KEY", 6, 5),

@@ -10,6 +10,7 @@ import {glyph} from '../states.js'
 
 const SHOWN = 50
 const CARDS = 3
+const EVENTS = 12
 
 export function runView(ctx) {
   const id = ctx.route.args[0]
@@ -67,7 +68,7 @@ export function runView(ctx) {
           ]),
         ]),
       )}
-      ${log(ctx, run)}
+      ${now(ctx, run)}${log(run)}
       ${
         run.sources?.length
           ? section(
@@ -193,29 +194,49 @@ function slowest({slowest: steps, most_expensive: dear}) {
 
 function comparisons({comparisons: list}) {
   if (!list?.length) return nothing
+  const counted = [...list.reduce((all, one) => all.set(one.status, (all.get(one.status) ?? 0) + 1), new Map())]
   return section(
     'Compared',
-    html`<ul class="instances">
-      ${list.slice(0, 200).map(
-        (one) =>
-          html`<li data-id=${one.artifact} data-code=${one.status}>
-            <span></span
-            ><span class="row-main"
-              ><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
-              <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span
-              >${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span
-            ><span></span>
-          </li>`,
-      )}
-    </ul>`,
+    html`<p class="verdict">
+        ${counted.map(
+          ([status, n], at) =>
+            html`${at ? ', ' : ''}<b data-differs=${status} data-count=${n}
+                >${count(n)} ${status.toLowerCase().replaceAll('_', ' ')}</b
+              >`,
+        )}
+      </p>
+      <ul class="instances">
+        ${list.slice(0, 200).map(
+          (one) =>
+            html`<li data-id=${one.artifact} data-code=${one.status}>
+              <span></span
+              ><span class="row-main"
+                ><a class="id" href=${linkTo(one.artifact)}>${bare(one.artifact)}</a>
+                <span class="row-text"><b>${one.status}</b> with ${one.against} ${one.summary ?? ''}</span
+                >${(one.details ?? []).slice(0, 5).map((line) => html`<span class="row-text">${line}</span>`)}</span
+              ><span></span>
+            </li>`,
+        )}
+      </ul>`,
   )
 }
 
-function log(ctx, run) {
-  const news = ctx.ui.lines
-    .filter((line) => line.id?.startsWith(`${run.id}:`))
-    .map((line) => line.data.text ?? line.data.event)
-  const lines = [...(run.log?.lines ?? []), ...(run.live ? news.slice(-50) : [])]
+// The last events of a run that goes on, as they come.
+function now(ctx, run) {
+  const lines = ctx.ui.lines.filter((line) => line.id?.startsWith(`${run.id}:`)).slice(-EVENTS)
+  if (!run.live || !lines.length) return nothing
+  const text = ({ts, event, step_id: step, text: words}) =>
+    [String(ts).slice(11, 19), event, step, words].filter(Boolean).join(' ')
+  return section(
+    'As it happens',
+    html`<div class="output log">
+      <pre tabindex="0" aria-label="Events">${lines.map((line) => text(line.data)).join('\n')}</pre>
+    </div>`,
+  )
+}
+
+function log(run) {
+  const lines = run.log?.lines ?? []
   if (!lines.length) return nothing
   return section(
     'The last lines of the log',

@@ -48,6 +48,7 @@ class WorkerContext(Context, Protocol):
 
     project: Path
     output_names: tuple[str, ...]
+    launcher: Sequence[str]  # what comes before the command of a program that the step starts
     script_path: Path  # saved as steps/<step>/script.sh; a `query.sql` next to it is saved as steps/<step>/query.sql
 
     def wait_for(self, process: subprocess.Popen[bytes]) -> int: ...

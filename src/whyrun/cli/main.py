@@ -183,7 +183,7 @@ def _main(argv: Sequence[str] | None) -> None:
         if isinstance(problem, FileNotFoundError) and not _has_current_folder():
             message = "the current folder no longer exists"
             refuse(error("FILE_MISSING", message, hint="change to an existing folder"), arguments)
-        hint = _OS_ERROR_HINTS.get(problem.errno or 0)
+        hint = _belongs_to(problem) or _OS_ERROR_HINTS.get(problem.errno or 0)
         if hint is None:
             fail_loudly()
         where = f"`{problem.filename}`: " if problem.filename else ""
@@ -201,6 +201,25 @@ def check_locale(arguments: Sequence[str]) -> None:
     if encoding != "utf-8" and not {"--help", "-h", "--version"}.intersection(arguments):
         message = f"this locale encodes file names as {encoding}, but workflows and logs use UTF-8"
         raise error("NAME_INVALID", message, hint="set `PYTHONUTF8=1`, or a locale such as `LC_ALL=C.UTF-8`")
+
+
+def _belongs_to(problem: OSError) -> str | None:
+    """Whose file it is that this user may not open: in the project of a group, that of a member with another umask."""
+    if problem.errno != errno.EACCES or not isinstance(problem.filename, str):
+        return None
+    from pwd import getpwuid
+
+    try:
+        status = os.stat(problem.filename)
+        owner = getpwuid(status.st_uid).pw_name
+    except (OSError, KeyError):
+        return None
+    if status.st_uid == os.geteuid() or status.st_gid not in (os.getegid(), *os.getgroups()):
+        return None
+    return (
+        f"it belongs to `{owner}`. Where a group shares a project, every member sets `umask 002` before a run; "
+        f"`chmod -R g+rwX .whyrun` by `{owner}` opens what is there. The recorded runs are safe"
+    )
 
 
 def _has_current_folder() -> bool:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from whyrun.log.events import AnyEvent
     from whyrun.planning.answers.why import PlanView
     from whyrun.project import Project
+    from whyrun.snapshot.records import StepRecord
 
 Facts = dict[str, Any]
 _TRACEBACK_FRAME = lazy_regex(r'^[ |]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
@@ -85,7 +86,8 @@ def job_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
             facts[key] = why[key]
     if known.jobs.get(subject.node) is None or known.jobs[subject.node].state != "inactive":
         facts["bindings"], facts["parameters"] = _consumed(known, subject.node)
-    facts["latest_attempt"] = _latest_attempt(project, known, subject.node)
+    record, is_running = known.snapshot.record(subject.node), known.snapshot.is_running(subject.node)
+    facts["latest_attempt"] = latest_attempt(project, subject.id, record, is_running=is_running)
     outputs = current_artifacts(known.snapshot, known.plan, [subject.node])
     facts["outputs"] = [artifact.to_json() for artifact in outputs]
     return facts
@@ -103,13 +105,13 @@ def _consumed(known: PlanView, node: int) -> tuple[Facts, Facts]:
     return dict(consumption.shown), parameters
 
 
-def _latest_attempt(project: Project, known: PlanView, node: int) -> Facts | None:
+def latest_attempt(project: Project, job: str, record: StepRecord | None, *, is_running: bool = False) -> Facts | None:
+    """The last attempt of a job, as the log has it."""
     from whyrun.snapshot.records import run_name
 
-    record = known.snapshot.record(node)
     if record is None:
         return None
-    latest, running = record.latest, known.snapshot.is_running(node)
+    latest, running = record.latest, is_running
     facts: Facts = {
         "run": run_name(latest.run),
         "attempt": latest.number,
@@ -124,8 +126,8 @@ def _latest_attempt(project: Project, known: PlanView, node: int) -> Facts | Non
         facts["adopted"] = {artifact: run_name(run) for artifact, run in sorted(latest.adopted.items())}
     if not latest.ok and not running:
         facts["error"] = f"{latest.error_type}: {latest.error}"
-        facts |= _failure_facts(project, run_name(latest.run), known.graph.job_id(node))
-    elif "logs" in (printed := _log_facts(project, run_name(latest.run), known.graph.job_id(node), " --output")):
+        facts |= _failure_facts(project, run_name(latest.run), job)
+    elif "logs" in (printed := _log_facts(project, run_name(latest.run), job, " --output")):
         facts |= printed
     return facts
 

@@ -7,7 +7,7 @@ a JSON output that has no declared leaves.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact
     from whyrun.graph.tables import ArtifactSpec, Graph
     from whyrun.ids import Index
-    from whyrun.planning.plan import Plan
     from whyrun.project import Project
-    from whyrun.snapshot.snapshot import PlanningSnapshot
+
+    # The artifacts of these instances, in their order.
+    ArtifactsOf = Callable[[Sequence[int]], Iterator[CurrentArtifact]]
 
 Facts = dict[str, Any]
 _VALUES = ("json", "string", "integer", "number", "boolean")
@@ -64,16 +65,24 @@ def _any_index_of(spec: ArtifactSpec) -> str:
 
 
 def value_table(project: Project, patterns: Sequence[str]) -> Facts:
-    """One row for each instance; instances of several jobs with the same loops and indices are one row. A value that
-    is not current is None, and `states` says why: missing failed running inactive, or none without such an artifact."""
+    """The values as they are now."""
+    from whyrun.evidence.queries.current import current_artifacts
     from whyrun.planning.plan import compute_execution_plan
 
     snapshot = project.snapshot()
     plan = compute_execution_plan(snapshot)
+    return table_of(
+        project, snapshot.dependency_graph, lambda nodes: current_artifacts(snapshot, plan, nodes), patterns
+    )
+
+
+def table_of(project: Project, graph: Graph, artifacts_of: ArtifactsOf, patterns: Sequence[str]) -> Facts:
+    """One row for each instance; instances of several jobs with the same loops and indices are one row. A value that
+    is not current is None, and `states` says why: missing failed running inactive, or none without such an artifact."""
     rows: dict[Row, None] = {}
     columns: dict[str, _Column] = {}
     for pattern in patterns:
-        _add(project, snapshot, plan, pattern, rows, columns)
+        _add(project, graph, artifacts_of, pattern, rows, columns)
     loops = list(dict.fromkeys(name for row in rows for name, _ in row))
     names = [column.name for column in columns.values()]
     missing = _Cell(None, "none", None, None)
@@ -100,24 +109,22 @@ def value_table(project: Project, patterns: Sequence[str]) -> Facts:
 
 def _add(
     project: Project,
-    snapshot: PlanningSnapshot,
-    plan: Plan,
+    graph: Graph,
+    artifacts_of: ArtifactsOf,
     pattern: str,
     rows: dict[Row, None],
     columns: dict[str, _Column],
 ) -> None:
     """Add the rows and columns that a pattern stands for. Columns have the names of job, output and leaf."""
     from whyrun.errors import error
-    from whyrun.evidence.queries.current import current_artifacts
     from whyrun.ids import IdPattern
     from whyrun.planning.id_matching import match_nodes
 
-    graph = snapshot.dependency_graph
     if not pattern.startswith("Artifact:"):
         raise error("USAGE", f"`{pattern}` is not an artifact", hint=_hint(graph))
     nodes = match_nodes(graph, pattern)  # raises if nothing matches
     matcher = IdPattern(pattern)
-    artifacts = current_artifacts(snapshot, plan, nodes)
+    artifacts = artifacts_of(nodes)
     before = len(columns)
     documents: dict[str, dict[Row, _Cell]] = {}  # JSON outputs as wholes, by name
     for node in nodes:

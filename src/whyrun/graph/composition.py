@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TypeGuard
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.tables import ArtifactAt, FirstOf, Graph, InputAt, JobTable, sources_of
@@ -51,12 +52,16 @@ def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeS
         joins: list[Join] = []
         primary: set[str] = set()
         auxiliary: set[str] = set()
+        by_role: set[str] = set()
         for slot in table.slots:
             if not slot.binding:
                 continue
             term = slot.column.at(position)
             found = list(sources_of(term))
-            read = {source.id for source in found if isinstance(source, InputAt) and _is_dataset(source, composed)}
+            named = {source.id: _is_auxiliary(source, composed) for source in found if _is_dataset(source)}
+            read = {id_ for id_, has_role in named.items() if not has_role}
+            auxiliary |= named.keys() - read
+            by_role |= named.keys() - read
             if slot.path[0] == AUXILIARY:
                 auxiliary |= read
                 continue
@@ -81,14 +86,17 @@ def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeS
             branch=None,
             primary=frozenset(primary),
             auxiliary=frozenset(auxiliary),
+            auxiliary_by_role=frozenset(by_role),
         )
 
 
-def _is_dataset(source: InputAt, composed: Composed) -> bool:
-    """A dataset that the declaring file does not call auxiliary."""
-    if source.value.type.base != "dataset":
-        return False
+def _is_dataset(source: object) -> TypeGuard[InputAt]:
+    return isinstance(source, InputAt) and source.value.type.base == "dataset"
+
+
+def _is_auxiliary(source: InputAt, composed: Composed) -> bool:
+    """Whether the declaring file calls the dataset auxiliary."""
     parsed = parse_id(source.id)
     composition = composed.get("".join(f"{name}/" for name in parsed.imports))
     dataset = composition.dataset(parsed.segments[0].name) if composition is not None else None
-    return dataset is None or dataset.role != AUXILIARY
+    return dataset is not None and dataset.role == AUXILIARY

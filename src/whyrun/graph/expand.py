@@ -103,7 +103,7 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
     made = None if decl.exclude or decl.include else scope.rows.get(decl.loops)
     if made is None:
         rows = rows_of(scope, decl)
-        made = (rows, _texts(rows))
+        made = (rows, texts_of(rows))
         if not decl.exclude and not decl.include:
             scope.rows[decl.loops] = made  # shared, so that aligned jobs are recognized by identity
     last = tables[next(reversed(tables))] if tables else None
@@ -125,7 +125,7 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
     scope.of_table[name] = scope
 
 
-def _texts(rows: Sequence[tuple[Index, ...]]) -> list[str]:
+def texts_of(rows: Sequence[tuple[Index, ...]]) -> list[str]:
     """`[asia][7]` by row."""
     if set(map(type, chain.from_iterable(rows))) == {int}:  # the hot path
         pattern = "[%d]" * len(rows[0])
@@ -184,7 +184,7 @@ def _with_short_first(tables: Sequence[JobTable]) -> tuple[JobTable, ...]:
                 kept.append(candidate)
                 if sure(candidate):
                     break
-            return kept[0] if len(kept) == 1 else FirstOf(tuple(kept))
+            return kept[0] if len(kept) == 1 else FirstOf(tuple(kept), term.absent)
         if isinstance(term, Computed):
             return term._replace(operands=tuple(shorten(o) for o in term.operands))
         return term

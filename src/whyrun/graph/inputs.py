@@ -19,6 +19,7 @@ from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,
     EachTerm,
+    FirstOf,
     Group,
     InputAt,
     JobTable,
@@ -26,7 +27,7 @@ from whyrun.graph.tables import (
     SameTerm,
     Source,
 )
-from whyrun.ids import CanonicalId, Index, Segment, format_index, format_indices, parse_id_of, part_id
+from whyrun.ids import CanonicalId, Index, Kind, Segment, format_index, format_indices, parse_id_of, part_id
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import All, At, InputRef, Loop, Ref, Selector, Type
 from whyrun.workflow.values import few_keys, not_an_array
@@ -180,10 +181,23 @@ class Scope(msgspec.Struct, eq=False):
     words: dict[tuple[int, int], LoopWords] = {}
 
 
+def _orders(base: str, value: InputValue, depth: int) -> list[Order | None]:
+    """By selector: the keys that it selects from, if the elements have keys. Those of one level are alike."""
+    found: list[Order | None] = []
+    level: InputValue | None = value
+    for _ in range(depth):
+        keys = level.keys if level is not None else None
+        found.append(None if keys is None else Order(keys.order, keys, f"`{base}`"))
+        level = level.elements[0] if level is not None and level.elements else None
+    return found
+
+
 class InputResolver:
     """Resolves references to inputs of one job, all instances at a time."""
 
-    def __init__(self, scope: Scope, table: JobTable) -> None:
+    def __init__(self, scope: Scope, table: JobTable, kind: Kind = "Job") -> None:
+        """`kind`: what the rows of the table stand for, in messages."""
+        self.kind = kind
         self.scope = scope
         self.table = table
         self.loops = table.decl.loops
@@ -232,14 +246,15 @@ class InputResolver:
         along = self._along_loop(ref, base, whole)
         if along is not None:
             return along
-        order = None if whole.keys is None else Order(whole.keys.order, whole.keys, f"`{base}`")
-        indices_at = self._indices(ref.selectors, [order] + [None] * (len(ref.selectors) - 1))
+        orders = _orders(base, whole, len(ref.selectors))
+        indices_at = self._indices(ref.selectors, orders)
         cache: dict[tuple[Any, ...], Operand] = {}
 
         def at(position: int) -> Operand:
             indices = indices_at(position)
-            if order is not None and indices[0] is HOLE:
-                return self._hole(ref, ref.selectors[0], order, holes, position)
+            if HOLE in indices:
+                number = indices.index(HOLE)
+                return self._hole(ref, ref.selectors[number], orders[number] or base, holes, position)
             term = cache.get(indices)
             if term is None:
                 term = cache[indices] = self._element(ref, base, whole, indices, holes, position)
@@ -289,6 +304,8 @@ class InputResolver:
         (selector, *more), elements = ref.selectors, whole.elements
         if more or elements is None or not isinstance(selector, Loop) or selector.offset:
             return None
+        if not all(each.sha256 for each in elements):
+            return None  # some are absent
         place = self.loops.index(selector.loop)
         indices = [row[place] for row in self.table.rows]
         if whole.keys is not None:
@@ -311,7 +328,10 @@ class InputResolver:
         try:
             if any(i is EVERY for i in indices):
                 return Group(tuple(self._elements(base, whole, list(indices))))
-            return InputAt(base + format_indices(indices), element(whole, indices))
+            id_, value = base + format_indices(indices), element(whole, indices)
+            if not value.is_absent:
+                return InputAt(id_, value)
+            return Absent() if holes else FirstOf((), id_)
         except IndexProblem as problem:
             selector, above = ref.selectors[problem.depth], indices[: problem.depth]
             hint = problem.hint_for(ref.name, self.scope.prefix)
@@ -326,7 +346,7 @@ class InputResolver:
 
     def _elements(self, name: str, value: InputValue, rest: list[Any], depth: int = 0) -> list[Source]:
         if not rest:
-            return [InputAt(name, value)]
+            return [] if value.is_absent else [InputAt(name, value)]
         head, *tail = rest
         if head is EVERY:
             if value.elements is None:
@@ -364,8 +384,10 @@ class InputResolver:
         if id(ref) in self._reported:
             return
         self._reported.add(id(ref))
-        where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
-        self.scope.diagnostics.append(ref.place.diagnostic(code, message + where, hint))
+        self.scope.diagnostics.append(ref.place.diagnostic(code, message + self.where(position), hint))
+
+    def where(self, position: int) -> str:
+        return f" (in `{self.kind}:{self.table.path(position)}`)" if len(self.table) > 1 else ""
 
 
 def _hint_for_loop(ref: InputRef, selector: Loop, problem: IndexProblem) -> str | None:

@@ -32,7 +32,7 @@ from whyrun.graph.tables import (
     sources_of,
 )
 from whyrun.graph.template import compute, contains_binding, expressions_in, optional_operands, uses_loops
-from whyrun.ids import SECTION_MARK, Index
+from whyrun.ids import SECTION_MARK, Index, Kind
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.fields import path_problem
 from whyrun.workflow.model import (
@@ -76,9 +76,9 @@ class _Names(Mapping[str, Any]):
 class _Filler:
     """Finds the slots, condition, outputs and needs of one table."""
 
-    def __init__(self, scope: Scope, workflow: str, table: JobTable) -> None:
+    def __init__(self, scope: Scope, workflow: str, table: JobTable, kind: Kind = "Job") -> None:
         self.scope, self.table, self.decl = scope, table, table.decl
-        self.resolver = Resolver(scope, table)
+        self.resolver = Resolver(scope, table, kind)
         self.workflow_names = {"name": workflow}
         self.env: list[Mapping[str, Any]] = [{}] * len(table)  # by row, those that are known before the run
         self.wrong_env: set[str] = set()
@@ -167,7 +167,7 @@ class _Filler:
         except ExpressionError as problem:
             if id(template) not in self.failed:  # once, for the first instance
                 self.failed.add(id(template))
-                where = f" (in `{self.table.job_id(position)}`)" if len(self.table) > 1 else ""
+                where = self.resolver.where(position)
                 self.report(place, "WRONG_TYPE", f"{problem}{where}")
             return ABSENT
 
@@ -292,9 +292,10 @@ def fill(scope: Scope, workflow: Workflow, table: JobTable) -> JobTable:
     return _Filler(scope, workflow.name, table).filled()
 
 
-def values_of(scope: Scope, table: JobTable, template: Template, place: Place) -> list[Any]:
-    """The value of a template over inputs, by row; `ABSENT` where it has none, which is reported."""
-    filler = _Filler(scope, "", table)
+def values_of(scope: Scope, table: JobTable, template: Template, place: Place, kind: Kind = "Job") -> list[Any]:
+    """The value of a template over inputs, by row; `ABSENT` where it has none, which is reported. `kind`: what the rows
+    of the table stand for."""
+    filler = _Filler(scope, "", table, kind)
     operands = filler.operands(template)
     return [filler.value(template, operands, position, place) for position in range(len(table))]
 

@@ -49,9 +49,11 @@ class Group(NamedTuple):
 
 
 class FirstOf(NamedTuple):
-    """`first(…)` after absent neighbours were dropped, up to the first candidate that is surely active."""
+    """`first(…)` after absent neighbours were dropped, up to the first candidate that is surely active. Without any
+    candidate the instance is inactive."""
 
     candidates: tuple[Source, ...]
+    absent: str = ""  # the input that is absent, where it is needed outside of `first`
 
 
 class Known(NamedTuple):
@@ -205,6 +207,7 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     needs: tuple[int, ...] = ()
     names: Mapping[str, Any] = msgspec.field(default_factory=dict)
     only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
+    observed: Slot | None = None  # what other jobs publish and earlier attempts read undeclared: groups of artifacts
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -264,6 +267,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
         """Everything that an instance depends on by content or by condition (None), not by `needs`."""
         for slot in self.slots:
             yield slot, slot.column
+        if self.observed is not None:
+            yield self.observed, self.observed.column
         if self.condition is not None and self.condition.operands is not None:
             yield None, self.condition.operands
 
@@ -396,10 +401,7 @@ def tables_read(column: Column) -> set[int]:
     if isinstance(column, EachTerm) and column.kinds <= {InputAt, Known}:
         return set()
     terms = [column.term] if isinstance(column, SameTerm) else column.terms
-    found: set[int] = set()
-    for part in parts_of(terms):
-        found.update(s.table for s in sources_of(part) if isinstance(s, ArtifactAt))
-    return found
+    return {s.table for part in parts_of(terms) for s in sources_of(part) if isinstance(s, ArtifactAt)}
 
 
 def parts_of(terms: Iterable[Term]) -> Iterator[Operand]:

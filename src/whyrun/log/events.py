@@ -194,6 +194,8 @@ class ArtifactAdopted(Event, tag="artifact_adopted"):
     suffix: str = ""
     path: str | None = None
     section: str | None = None
+    observed: Observed | None = None  # undeclared reads and packages as they are now: it stands for them, too
+    packages: dict[str, str] = {}
 
 
 class ResultKept(Event, tag="result_kept"):
@@ -209,6 +211,8 @@ class ResultKept(Event, tag="result_kept"):
     because: str
     by: str = ""
     bindings: Bindings | None = None
+    observed: Observed | None = None  # undeclared reads and packages as they are now: it stands for them, too
+    packages: dict[str, str] = {}
 
 
 class FileDisplaced(Event, tag="file_displaced"):
@@ -299,13 +303,16 @@ _PLAIN = lazy_regex(rf"(Input|Job|Artifact):(?:{_NAME}/)*{_SEGMENT}(?:\.{_SEGMEN
 PLAIN_OWN = lazy_regex(rf"Job:((?:{_NAME}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:\.{_SEGMENT})*")
 
 
+WithReads = StepComplete | StepFailed | ArtifactAdopted | ResultKept
+
+
 def check_ids(event: Event, file: str) -> None:
     """Raise LOG_DAMAGED (of this file) unless every ID in the event is canonical and of its kind."""
     step, artifact = getattr(event, "step_id", None), getattr(event, "artifact", None)
     problems = [id_problem(text, kind) for text, kind in ids_of(event)]
     if step is not None and artifact is not None:
         problems.append(owner_problem(step, artifact))
-    if isinstance(event, StepComplete | StepFailed) and isinstance(event.observed, list):
+    if isinstance(event, WithReads) and isinstance(event.observed, list):
         problems.append(reads_problem(event.observed))  # a long list is checked when its blob is read
     for problem in problems:
         if problem is not None:

@@ -111,6 +111,8 @@ class ArtifactAdopted(Lean, tag="artifact_adopted"):
     section: str | None = None
     value: Any = msgspec.UNSET
     bindings: msgspec.Raw = NOTHING
+    observed: msgspec.Raw = NOTHING
+    packages: msgspec.Raw = NOTHING
 
 
 class ResultKept(Lean, tag="result_kept"):
@@ -121,6 +123,8 @@ class ResultKept(Lean, tag="result_kept"):
     because: str
     by: str = ""
     bindings: msgspec.Raw = NOTHING
+    observed: msgspec.Raw = NOTHING
+    packages: msgspec.Raw = NOTHING
 
 
 class RequestRecorded(Lean, tag="request_recorded"):

@@ -6,7 +6,7 @@ So the rules of absence, `first`, fan-ins and conditions exist once, and a run d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -102,6 +102,10 @@ class Members(list[Entry]):
         return group_token([entry.token for entry in self])
 
     @cached_property
+    def contents(self) -> dict[ArtifactAt, str]:
+        return {entry.source: entry.sha256 for entry in self if isinstance(entry.source, ArtifactAt)}
+
+    @cached_property
     def recorded(self) -> list[dict[str, Any]]:
         """As the log records it. A single member is marked as `listed`, because a step that receives `[a]` differs from
         one that receives `a`, and nothing else in the record tells them apart."""
@@ -131,6 +135,7 @@ class Consumption(msgspec.Struct):
     undecided: bool = False  # the condition waits for a source
     maybe: bool = False  # it may turn out to be inactive
     problems: dict[str, str] = msgspec.field(default_factory=dict)  # slot (or "if") → why it has no value
+    observed: Members | None = None  # artifacts of other jobs that earlier attempts read undeclared
 
     @property
     def pending(self) -> Iterator[ArtifactAt]:
@@ -142,6 +147,11 @@ class Consumption(msgspec.Struct):
     @property
     def waits(self) -> bool:
         return bool(self.singles or self.groups)
+
+    @property
+    def made_now(self) -> Mapping[ArtifactAt, str]:
+        """The content of artifacts that are read undeclared."""
+        return self.observed.contents if self.observed else {}
 
     @property
     def inactive(self) -> bool:
@@ -179,6 +189,8 @@ class Consumer:
             self._condition(consumption, table, position)
         for slot in table.slots:
             self._slot(consumption, table, slot, slot.column.at(position), position)
+        if table.observed is not None:
+            self._observed(consumption, table.observed, table.observed.column.at(position))
         return consumption
 
     # -- slots --
@@ -294,7 +306,7 @@ class Consumer:
         if left:  # all of them may turn out to be inactive
             consumption.maybe = True
         else:
-            last = self.graph.source_id(term.candidates[-1]) if term.candidates else "first()"
+            last = self.graph.source_id(term.candidates[-1]) if term.candidates else term.absent or "first()"
             consumption.inactive_by = consumption.inactive_by or last
         return None, left
 
@@ -307,6 +319,14 @@ class Consumer:
             consumption.unknown.append(name)
         else:
             consumption.entries[name] = entry
+
+    def _observed(self, consumption: Consumption, slot: Slot, term: Term) -> None:
+        assert isinstance(term, Group)
+        group = self._group(term)
+        if group.pending:
+            consumption.groups.append(group)
+            consumption.unknown.append(slot.name)
+        consumption.observed = group.entries
 
     # -- values and conditions --
 

@@ -16,6 +16,8 @@ from whyrun.graph.tables import Graph
 from whyrun.ids import parse_id_of
 from whyrun.planning.consume import Entry, Members, is_small
 from whyrun.planning.reason_base import Case, ReasonBase
+from whyrun.snapshot.reads import SHA256_DIGITS, read_changes
+from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import NAMED_FILES
 
 LONGEST = 80  # characters of a small value in a text
@@ -47,11 +49,13 @@ class InputChanged(ReasonBase, frozen=True):
     problem: str | None = None  # why it cannot be computed
     files: tuple[str, ...] | None = None  # of an action: the files that changed, came or went
     versions: tuple[str, ...] | None = None  # of an action: `whyrun-text-actions 0.1.0 → 9.9`
+    read: str | None = None  # not of a binding: what a step found undeclared at the path `source`, or `package`
 
     code = "INPUT_CHANGED"
     when = (
         "what it would consume now differs from what its last success consumed: the content of an input or element, a "
-        "parameter, the action, a binding that was added, removed or got other content, or a member of a fan-in"
+        "parameter, the action, a binding that was added, removed or got other content, a member of a fan-in, or a "
+        "file that the step was seen to read without declaring it (`observed`)"
     )
     if_none = "nothing that is known differs from what its last success consumed"
 
@@ -79,7 +83,7 @@ class InputChanged(ReasonBase, frozen=True):
                 changes.append(InputChanged(_without_dot(name), problem=consumption.problems[name]))
             elif name not in consumption.unknown:  # an unknown one is UPSTREAM_DIRTY
                 changes.extend(compare_entries(_without_dot(name), before.get(name), now.get(name)))
-        return changes
+        return [*changes, *changed_observations(case, success)]
 
     @classmethod
     def why_none(cls, case: Case) -> str:
@@ -95,6 +99,10 @@ class InputChanged(ReasonBase, frozen=True):
         return None if at is None else graph.node(at)
 
     def text(self, job: str) -> str:
+        if self.read is not None:
+            old = short_content(self.old, None) if self.old is not None else self.old_value
+            new = short_content(self.new, None) if self.new is not None else self.new_value
+            return printable(f"{self.binding} ← {self.source}  {old} → {new}")
         if self.problem is not None:
             return printable(f"{self.binding} cannot be computed: {self.problem}")
         own = f"Input:{parse_id_of('Job', job).path}."  # IDs of parameters and of the action name the slot already
@@ -143,6 +151,35 @@ def changed_action(case: Case, before: Sequence[Mapping[str, Any]]) -> list[Inpu
             versions=version_changes(then.get("versions", {}), action.versions),
         )
     ]
+
+
+# What a path held, in words, where that is no hash.
+NOT_KNOWN, MADE_ANEW, NOT_INSTALLED = "not known", "made anew", "not installed"
+
+
+def changed_observations(case: Case, success: Attempt) -> Iterator[InputChanged]:
+    """The undeclared reads of a success that find something else now; and packages, if their versions count."""
+    for change in read_changes(case.snapshot, case.node, success, case.consumption.made_now):
+        read, now = change.read, change.now
+        is_hash = now is not None and len(now) == SHA256_DIGITS
+        yield InputChanged(
+            "observed",
+            source=read.shown,
+            old=read.sha256,
+            new=now if is_hash else None,
+            old_value=None if read.sha256 is not None else read.content or NOT_KNOWN,
+            new_value=None if is_hash else now or MADE_ANEW,
+            read=read.kind,
+        )
+    if case.snapshot.reads.counts_packages:
+        for package in case.snapshot.reads.changed_packages(success):
+            yield InputChanged(
+                "packages",
+                source=package.name,
+                old_value=package.old,
+                new_value=package.new or NOT_INSTALLED,
+                read="package",
+            )
 
 
 def version_changes(was: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -23,7 +23,8 @@ from whyrun.graph.tables import ArtifactAt, Graph, JobTable
 from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
 from whyrun.planning.reason_base import Case, PendingFanIns
 from whyrun.planning.reasons import KINDS, Reason, find_reasons, why_executed
-from whyrun.planning.reuse import Candidate, Reuse, candidates, is_undone, successes_by_fingerprint
+from whyrun.planning.reuse import Candidate, Others, Reuse, attempts_by_fingerprint, candidates, is_undone
+from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
@@ -71,7 +72,7 @@ class Judge:
         self.consumer = Consumer(self.graph, self.artifact_state)
         self._prefixes: dict[int, str] = {}
         self._fan_ins = PendingFanIns(snapshot)
-        self._any_success: dict[str, tuple[str, Attempt]] | None = None
+        self._any_attempt: Others | None = None
 
     @cached_property
     def suspects(self) -> frozenset[int]:
@@ -183,21 +184,26 @@ class Judge:
     def reuse_candidates(self, case: Case) -> Iterator[Candidate]:
         """Earlier results with the fingerprint that the instance would have."""
         table, position, record = case.table, case.position, case.record
-        others = self.any_success() if self.snapshot.actions[table.name].deterministic else {}
+        others = self.any_attempt() if self.snapshot.actions[table.name].deterministic else {}
         if record is None and not others and not self.shared_results:
             return  # no result exists that could be taken, so the fingerprint is not needed
         print_ = self.fingerprint(table, position, case.consumption)
-        if is_undone(self.snapshot, table, record, print_):
+        made_now = case.consumption.made_now
+
+        def holds(attempt: Attempt) -> bool:
+            return still_holds(self.snapshot, case.node, attempt, made_now)
+
+        if is_undone(self.snapshot, table, record, print_, holds):
             yield Candidate("earlier results", rejected="their effect outside the project may have been replaced since")
             return
-        yield from candidates(table, position, record, print_, others, self.snapshot.lost, self.shared_results)
+        lost = self.snapshot.lost
+        yield from candidates(table, position, record, print_, others, lost, self.shared_results, holds)
 
-    def any_success(self) -> dict[str, tuple[str, Attempt]]:
-        """Fingerprint → the latest success of any instance. Adopted and kept results count for their own
-        instance only."""
-        if self._any_success is None:
-            self._any_success = successes_by_fingerprint(self.snapshot.records.steps)
-        return self._any_success
+    def any_attempt(self) -> Others:
+        """Adopted and kept results count for their own instance only."""
+        if self._any_attempt is None:
+            self._any_attempt = attempts_by_fingerprint(self.snapshot.records.steps)
+        return self._any_attempt
 
 
 # --- Which results of other users to ask the shared store for --------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -35,21 +35,33 @@ class Reuse(msgspec.Struct, frozen=True):
         return self.run if self.shared is not None or self.step == step else f"{self.run} ({self.step})"
 
 
-def is_undone(snapshot: PlanningSnapshot, table: JobTable, record: StepRecord | None, fingerprint: str) -> bool:
+Holds = Callable[[Attempt], bool]  # would the step of this attempt read the same undeclared files now?
+Others = Mapping[str, list[tuple[str, Attempt]]]  # by fingerprint: attempts of any instance, the latest first
+
+
+def is_undone(
+    snapshot: PlanningSnapshot, table: JobTable, record: StepRecord | None, fingerprint: str, holds: Holds
+) -> bool:
     """Whether the effect of an earlier result may have been replaced since: another load may have filled the table."""
-    latest = None if record is None else record.latest.fingerprint
-    return latest != fingerprint and snapshot.actions[table.name].effectful
+    if not snapshot.actions[table.name].effectful:
+        return False
+    return record is None or record.latest.fingerprint != fingerprint or not holds(record.latest)
 
 
-def successes_by_fingerprint(steps: Mapping[str, StepRecord]) -> dict[str, tuple[str, Attempt]]:
-    latest_of: dict[str, tuple[str, Attempt]] = {}
+def attempts_by_fingerprint(steps: Mapping[str, StepRecord]) -> Others:
+    found: dict[str, list[tuple[str, Attempt]]] = {}
     for step in sorted(steps):
         for attempt in steps[step].for_others():
-            before = latest_of.get(attempt.fingerprint)
-            if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
-                latest_of[attempt.fingerprint] = (step, attempt)
-    # The latest attempt with a fingerprint counts, by any instance. If it failed, no result is taken.
-    return {print_: each for print_, each in latest_of.items() if each[1].has_result}
+            found.setdefault(attempt.fingerprint, []).append((step, attempt))
+    for each in found.values():
+        each.sort(key=lambda one: (-one[1].run, -one[1].seq, one[0]))
+    return found
+
+
+def latest_of_others(others: Others, fingerprint: str, holds: Holds) -> tuple[str, Attempt] | None:
+    """The latest attempt counts, by any instance. If it failed, no result is taken."""
+    latest = next((one for one in others.get(fingerprint, ()) if holds(one[1])), None)
+    return latest if latest is not None and latest[1].has_result else None
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -65,12 +77,13 @@ def reusable(
     position: int,
     record: StepRecord | None,
     fingerprint: str,
-    others: Mapping[str, tuple[str, Attempt]],
+    others: Others,
     lost: Container[str],
     shared: Mapping[str, SharedResult] = MappingProxyType({}),
+    holds: Holds = lambda _: True,
 ) -> Reuse | None:
     """The first candidate that can be taken."""
-    for candidate in candidates(table, position, record, fingerprint, others, lost, shared):
+    for candidate in candidates(table, position, record, fingerprint, others, lost, shared, holds):
         if candidate.reuse is not None:
             return candidate.reuse
     return None
@@ -81,27 +94,33 @@ def candidates(
     position: int,
     record: StepRecord | None,
     fingerprint: str,
-    others: Mapping[str, tuple[str, Attempt]],
+    others: Others,
     lost: Container[str],
     shared: Mapping[str, SharedResult] = MappingProxyType({}),
+    holds: Holds = lambda _: True,
 ) -> Iterator[Candidate]:
     """Earlier results of the same instance, of any instance (`others`: only for deterministic jobs) and of other users
     (`shared`: only results that may be taken), in the order in which they are preferred.
 
-    If the latest attempt of the instance with this fingerprint failed, there is no other candidate: a failure is tried
-    again, not hidden behind an older result.
+    Attempts count for which `holds` is true. If the latest of the instance with this fingerprint failed, there is no
+    other candidate: a failure is tried again, not hidden behind an older result.
     """
     job = table.job_id(position)
-    own = record.by_fingerprint(fingerprint) if record is not None else None
+    own = record.by_fingerprint(fingerprint, holds) if record is not None else None
+    any_own = record.by_fingerprint(fingerprint) if record is not None else None
+    if own is None and any_own is not None:
+        run = run_name(any_own.made_in)
+        yield Candidate(run, rejected="it read undeclared files that are otherwise now (`observed`)")
     if own is not None:
         yield _earlier_result(table, position, job, own, lost)
         if not own.has_result:
             return
-    other = others.get(fingerprint)
+    other = latest_of_others(others, fingerprint, holds)
     # Not the instance itself: its own result that an adoption replaced is for other instances only.
     if other is not None and other[0] != job:
         yield _earlier_result(table, position, *other, lost)
-    if fingerprint in shared:
+    # The shared store knows only results of steps that read nothing undeclared. If this one does, it is another step.
+    if fingerprint in shared and (any_own is None or not any_own.reads):
         yield _shared_result(table, position, shared[fingerprint])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,9 @@ from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.model import VALUE_TYPES
+
+if TYPE_CHECKING:
+    from whyrun.snapshot.read_states import ReadsLook
 
 # --- joining records to rows -------------------------------------------------------------------------------------
 #
@@ -68,10 +71,14 @@ class JoinedTable(msgspec.Struct, eq=False):
         HashColumn
     ]  # by artifact: recorded by the latest attempt, if that succeeded and type and suffix still fit
     sizes: list[list[int] | array[int]]
+    reads: list[int] | array[int]  # numbers of `Observations`, of the last success or else the latest attempt
+    packages: list[int] | array[int]
 
     def take_record(self, table: JobTable, row: int, record: StepRecord) -> None:
         latest = record.latest
         self.fingerprints[row] = latest.fingerprint if latest.ok else None
+        seen = record.last_success() or latest
+        self.reads[row], self.packages[row] = seen.reads, seen.packages
         made = _made(latest) if latest.ok else ()
         for a in range(len(table.artifacts)):
             found = _recorded(made, table.artifact_id(a, row), _form(table, a))
@@ -118,7 +125,8 @@ def _rows_in(block: JobBlock, texts: Sequence[str]) -> list[int]:
 def _from_block(table: JobTable, steps: IndexedSteps, block: JobBlock, at: Sequence[int] | None) -> JoinedTable:
     """`at`: the block's row for each row, negative if there is none; None if all rows are the same."""
     present = len(table) if at is None else sum(row >= 0 for row in at)
-    joined = JoinedTable(StepRows(table, steps), present, _column(block.fingerprints, at), [], [])
+    reads, packages = _numbers(block.reads, at), _numbers(block.packages, at)
+    joined = JoinedTable(StepRows(table, steps), present, _column(block.fingerprints, at), [], [], reads, packages)
     kept = {made: i for i, made in enumerate(block.shape)}
     for a, spec in enumerate(table.artifacts):
         i = kept.get((spec.output, spec.leaf, *_form(table, a)))
@@ -136,12 +144,22 @@ def _column(raw: bytes, at: Sequence[int] | None) -> HashColumn:
     return HashColumn(raw) if at is None else HashColumn(raw).taken(at)
 
 
+def _numbers(raw: bytes, at: Sequence[int] | None) -> array[int]:
+    numbers = array("Q", raw)
+    return numbers if at is None else array("Q", [numbers[row] if row >= 0 else 0 for row in at])
+
+
 def _from_records(table: JobTable, steps: Mapping[str, StepRecord]) -> JoinedTable:
     """Row by row: a log without an index, or instances whose outputs differ."""
     records = list(map(steps.get, table.job_ids()))
     latest = [record.latest if record is not None and record.latest.ok else None for record in records]
     fingerprints = HashColumn.of([None if attempt is None else attempt.fingerprint for attempt in latest])
-    joined = JoinedTable(StepRows(table, steps), len(records) - records.count(None), fingerprints, [], [])
+    seen = [None if record is None else record.last_success() or record.latest for record in records]
+    joined = JoinedTable(
+        StepRows(table, steps), len(records) - records.count(None), fingerprints, [], [],
+        [0 if attempt is None else attempt.reads for attempt in seen],
+        [0 if attempt is None else attempt.packages for attempt in seen],
+    )  # fmt: skip
     outputs = [() if attempt is None else _made(attempt) for attempt in latest]
     for a in range(len(table.artifacts)):
         form = _form(table, a)
@@ -198,6 +216,8 @@ def build_planning_snapshot(
     records = log.records
     joined = join_tables(graph, records.steps)
     rows, shas = [table.rows for table in joined], [table.shas for table in joined]
+    reads = _look_at_reads(log, observe, joined)
+    graph = graph if reads is None else reads.look(graph, rows, actions)
     _check_foreign_ids(graph, log, joined)
     files = observe.changed_files(*_published(graph, shas, sections=False))
     sites, expected = _published(graph, shas, sections=True)
@@ -213,6 +233,8 @@ def build_planning_snapshot(
         _remove_unavailable(graph, shas, files, lost)
         snapshot = replace(snapshot, files=files, shas=shas)
     suspects = find_suspects(snapshot, [table.fingerprints for table in joined], {} if memo is None else memo)
+    if reads is not None:
+        suspects = sorted({*suspects, *reads.changed_rows(graph)})
     reach = sorted(graph.downstream(suspects))
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
     consumed = log.consumed([a for r in histories if (a := r.last_success()) is not None])
@@ -227,7 +249,19 @@ def build_planning_snapshot(
         if o.value is msgspec.UNSET and o.bytes_key not in lost
     }
     lost.update(observe.lost_blobs(list(candidates.values())))
+    if reads is not None:
+        reads.look_at_earlier(graph, histories)
+        snapshot = replace(snapshot, reads=reads.found)
     return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost))
+
+
+def _look_at_reads(log: LogReader, observe: Observer, joined: Sequence[JoinedTable]) -> ReadsLook | None:
+    observations = log.records.observations
+    if not observations.read_sets and not observations.package_sets:
+        return None
+    from whyrun.snapshot.read_states import ReadsLook  # imported late: only where steps were observed
+
+    return ReadsLook(log, observe, [(one.reads, one.packages) for one in joined])
 
 
 def _check_foreign_ids(graph: Graph, log: LogReader, joined: Sequence[JoinedTable]) -> None:

@@ -35,6 +35,8 @@ class JobBlock(msgspec.Struct, array_like=True, frozen=True):
     sizes: tuple[bytes, ...]
     ends: bytes  # of the records in the other file: each begins where the previous one ends
     checks: bytes  # of the records, so that each can be read alone
+    reads: bytes  # numbers of `Observations`
+    packages: bytes
 
     @property
     def texts(self) -> list[str]:
@@ -287,7 +289,8 @@ def _block(
     ends, checks = array("Q", accumulate(map(len, written), initial=start)), array("I", map(crc32, written))
     lines = "\n".join([text for text, _ in rows])
     columns = tuple(column for column in hashes if column is not None)
-    return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), ends.tobytes(), checks.tobytes())
+    seen = [array("Q", column).tobytes() for column in zip(*[(a.reads, a.packages) for a in attempts], strict=True)]
+    return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), ends.tobytes(), checks.tobytes(), *seen)
 
 
 def _packed(hashes: Sequence[str]) -> bytes | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Any
 
 import msgspec
 
 from whyrun.log.events import NOT_PUBLISHED
+from whyrun.snapshot.observations import Observations
 
 # Failures that say nothing about the fingerprint: an earlier success with the same fingerprint may still be reused.
 UNSETTLED = frozenset({"INTERRUPTED", "InputChangedDuringRun"})
@@ -59,10 +60,17 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     made: int = 0  # the run that executed or adopted it, if that is not `run`
     apart: dict[str, tuple[int, str]] | None = None  # outputs with another source than the attempt: see `source_of`
     kept: tuple[str, str] | None = None  # who kept the result, and why
+    reads: int = 0  # what it read undeclared, and the packages that it imported: numbers of `Observations`
+    packages: int = 0
 
     @property
     def made_in(self) -> int:
         return self.made or self.run
+
+    @property
+    def kind(self) -> tuple[str, int, int]:
+        """What its result depends on. Of several attempts of one kind, the latest counts."""
+        return self.fingerprint, self.reads, self.packages
 
     def source_of(self, artifact: str) -> tuple[int, str]:
         """The run that an output comes from, and how: "" for executed, "reused", "adopted", "kept".
@@ -108,7 +116,7 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
     """All that the log says of one job instance.
 
     `success` is the last success, if that is not the latest attempt. `settled` holds the latest settled attempt of
-    every fingerprint, oldest first, if that is not just the latest attempt. Nearly all instances have neither.
+    every kind, oldest first, if that is not just the latest attempt. Nearly all instances have neither.
     """
 
     latest: Attempt
@@ -126,17 +134,18 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
     def last_success(self) -> Attempt | None:
         return self.latest if self.latest.ok else self.success
 
-    def by_fingerprint(self, fingerprint: str) -> Attempt | None:
-        """The latest settled attempt with this fingerprint."""
+    def by_fingerprint(self, fingerprint: str, holds: Callable[[Attempt], bool] = lambda _: True) -> Attempt | None:
+        """The latest settled attempt with this fingerprint; of those for which `holds` is true."""
         if self.settled is None:
-            return self.latest if self.latest.settled and self.latest.fingerprint == fingerprint else None
-        for attempt in self.settled:
-            if attempt.fingerprint == fingerprint:
+            latest = self.latest
+            return latest if latest.settled and latest.fingerprint == fingerprint and holds(latest) else None
+        for attempt in reversed(self.settled):
+            if attempt.fingerprint == fingerprint and holds(attempt):
                 return attempt
         return None
 
-    def attempts(self) -> Iterable[Attempt]:
-        """The latest settled attempt of every fingerprint."""
+    def attempts(self) -> Sequence[Attempt]:
+        """The latest settled attempt of every kind."""
         if self.settled is not None:
             return self.settled
         return (self.latest,) if self.latest.settled else ()
@@ -146,14 +155,14 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
         return [*(attempt for attempt in self.attempts() if not attempt.is_own_only), *(self.unadopted or ())]
 
     def unadopted_after(self, attempt: Attempt) -> list[Attempt] | None:
-        """The value of `unadopted` once this attempt is the latest of its fingerprint."""
+        """The value of `unadopted` once this attempt is the latest of its kind."""
         if not self.unadopted and not attempt.is_own_only:
             return None
         kept, of_same = list[Attempt](), list[Attempt]()
         for one in self.unadopted or ():
-            (of_same if one.fingerprint == attempt.fingerprint else kept).append(one)
+            (of_same if one.kind == attempt.kind else kept).append(one)
         if attempt.is_own_only:
-            before = self.by_fingerprint(attempt.fingerprint)
+            before = self.by_fingerprint(attempt.fingerprint, lambda one: one.kind == attempt.kind)
             kept += of_same if before is None or before.is_own_only else [before]
         return kept or None
 
@@ -176,6 +185,7 @@ class Records(msgspec.Struct, gc=False):
     run: int = 0  # the last run folded, and its last event: the log position
     seq: int = 0
     open: frozenset[str] = frozenset()  # steps without an end in that run: it is going on, or it was killed
+    observations: Observations = msgspec.field(default_factory=Observations)
 
 
 def run_name(number: int) -> str:

@@ -6,7 +6,7 @@ snapshot can be recorded and rebuilt (`history.replay`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -18,6 +18,7 @@ from whyrun.graph.tables import (
     ArtifactAt,
     Graph,
 )
+from whyrun.snapshot.reads import ObservedReads
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
 from whyrun.workflow.inputs import InputValue
 
@@ -91,6 +92,10 @@ class BlobCheck(msgspec.Struct, frozen=True):
 class Observer(Protocol):
     """Looks at files and stored bytes. It reports only what differs from the log."""
 
+    @property
+    def counts_packages(self) -> bool:
+        """Whether the project wants another version of an imported package to count as a change."""
+
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
         """path → "deleted" or "changed", for published files whose content is not the recorded one."""
 
@@ -99,6 +104,18 @@ class Observer(Protocol):
 
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         """The keys of those whose bytes are lost."""
+
+    def contents(
+        self, files: Sequence[str], others: Collection[str], folders: Mapping[str, tuple[str, Collection[str]]]
+    ) -> Mapping[str, str]:
+        """What undeclared reads would find now: the hash of each file, and by key that of the names in a folder
+        (without the names given with it); `absent`, or in words what else is there. Called only if there are any.
+
+        `others`: paths where nothing was, or nobody knows what. A folder there is not hashed.
+        """
+
+    def versions(self, packages: Collection[str]) -> Mapping[str, str | None]:
+        """The versions of packages as they are installed now; called only if steps recorded any."""
 
 
 class LogReader(Protocol):
@@ -132,6 +149,7 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     rows: Sequence[Sequence[StepRecord | None]] = ()  # [table][row]: what the log says of it
     shas: Sequence[Sequence[HashColumn]] = ()  # [table][artifact][row]: recorded, and still there
     shared: Mapping[str, SharedResult] = msgspec.field(default_factory=dict)  # found in a shared store, by fingerprint
+    reads: ObservedReads = msgspec.field(default_factory=ObservedReads)
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
 
     @property
@@ -241,14 +259,15 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
 
 
 def leaf_inputs(inputs: Mapping[str, InputValue]) -> Iterator[tuple[str, InputValue]]:
-    """Each input by its canonical ID; of an array, its elements instead of the array."""
+    """Each input by its canonical ID; of an array, its elements instead of the array. Not those that are absent."""
     for id_, value in inputs.items():
         if value.elements is None:
-            yield id_, value
+            if not value.is_absent:
+                yield id_, value
         elif any(item.elements is not None for item in value.elements):
             yield from leaf_inputs(dict(value.members(id_)))
         else:
-            yield from value.members(id_)
+            yield from (member for member in value.members(id_) if not member[1].is_absent)
 
 
 def changed_inputs(inputs: Mapping[str, InputValue], recorded: Mapping[str, InputRecord]) -> Iterable[str]:

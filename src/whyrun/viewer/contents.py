@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -80,17 +80,20 @@ class NamedContents:
 
 def described(state: CurrentState, table: JobTable, artifact: int, position: int) -> dict[str, Any]:
     """One current artifact as a row: its state, and what a page needs to show it."""
-    from whyrun.evidence.queries.current import current_artifacts
-
     wanted = table.artifact_id(artifact, position)
-    node = table.base + position
-    found = current_artifacts(state.found.snapshot, state.found.plan, [node])
+    found = artifacts_of(state, [table.base + position])
     return artifact_row(state, next(one for one in found if one.id == wanted))
 
 
+def artifacts_of(state: CurrentState, nodes: Sequence[int]) -> Iterator[CurrentArtifact]:
+    """The artifacts of these instances, in a report of a run as they were at its end."""
+    from whyrun.evidence.queries.current import current_artifacts
+
+    found = current_artifacts(state.found.snapshot, state.found.plan, nodes)
+    return found if state.at is None else (_as_of(state, artifact) for artifact in found)
+
+
 def artifact_row(state: CurrentState, artifact: CurrentArtifact) -> dict[str, Any]:
-    if state.at is not None:
-        artifact = _as_of(state, artifact)
     row = artifact.to_json()
     if artifact.sha256 is None:
         return row | {"kind": kind_of(artifact.type, suffix_of(state, artifact.id))[0]}

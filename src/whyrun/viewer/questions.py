@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from whyrun.viewer.contents import NamedContents, content, known_content, preview_of
+from whyrun.viewer.contents import NamedContents, artifacts_of, content, known_content, preview_of
 from whyrun.viewer.current import OUTCOME_OF, STATE_OF, CurrentState, State, reopened
 from whyrun.viewer.params import Params
 from whyrun.viewer.runs import state_letters
@@ -207,11 +208,12 @@ def lineage_view(state: CurrentState, params: Params) -> dict[str, Any]:
 
 def results_view(state: CurrentState, params: Params) -> dict[str, Any]:
     """`table --json` of patterns; without one, the patterns that there are."""
-    from whyrun.facts.table import possible_patterns, value_table
+    from whyrun.facts.table import possible_patterns, table_of
 
     patterns = params.many("pattern")
     known = possible_patterns(state.graph)
-    table = value_table(state.project, patterns) if patterns else {"patterns": known}
+    of_state = partial(artifacts_of, state)
+    table = table_of(state.project, state.graph, of_state, patterns) if patterns else {"patterns": known}
     answer = {"workflow": state.project.workflow.name, **table}
     return {"command": state.command_now("table", *patterns), "patterns": known, "answer": answer}
 

@@ -193,7 +193,7 @@ class _Writer:
                 self._other("lineage", id=row["id"])
 
     def _results(self) -> None:
-        patterns = self._first("results")["patterns"] if self.state.at is None else []
+        patterns = self._first("results")["patterns"]
         for pattern in patterns[:PATTERNS]:
             self._other("results", pattern=pattern)
         if len(patterns) > PATTERNS:

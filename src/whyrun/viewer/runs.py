@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -62,6 +63,8 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
 
     facts = run_facts(state.project, run.name, also)
     live = running_run(state.project.state) == run.name and getattr(state, "at", None) is None
+    if live:
+        told.last = max(told.last, time.time() - told.began)  # steps that run have logged nothing for a while
     lines, more = _tail(run.path / "whyrun.log", last_lines)
     usage, by_job = _usage(run.path / "metrics.jsonl", told)
     return {

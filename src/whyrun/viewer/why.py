@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyrun.viewer.contents import content, input_content, suffix_of
+from whyrun.viewer.contents import artifacts_of, content, input_content, suffix_of
 from whyrun.viewer.current import OUTCOME_OF, STATE_OF
 from whyrun.viewer.params import Params
 
@@ -78,7 +78,7 @@ def _input_suffix(path: str | None) -> str:
 
 
 def _of_job(state: CurrentState, known: PlanView, subject: Subject, why: Why, at: str | None) -> dict[str, Any]:
-    from whyrun.facts.show import known_facts
+    from whyrun.facts.show import known_facts, latest_attempt
     from whyrun.planning.answers.explain import job_json
 
     node, graph = subject.node, known.graph
@@ -96,6 +96,9 @@ def _of_job(state: CurrentState, known: PlanView, subject: Subject, why: Why, at
         body["changes"] = list(_changes(state, known, job))[:CHANGES]
     if at is None or at == state.at:
         body["job"] = known_facts(state.project, known, id_)
+        if at is not None:
+            body["job"]["latest_attempt"] = latest_attempt(state.project, id_, state.record(node))
+            body["job"]["outputs"] = [artifact.to_json() for artifact in artifacts_of(state, [node])]
         body["failure"] = failure_of(state, node)
         body["outcome"] = OUTCOME_OF[state.outcomes[node]]
         downstream = sorted(n for n in graph.downstream([node], within=known.jobs) if n != node)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import msgspec
 
-from whyrun.workflow.model import ROLES
+from whyrun.workflow.model import PRIMARY, ROLES
 
 _REFERENCE = '"input:<dataset_key>"'
 
@@ -115,6 +115,15 @@ def bind_primary(dataset: str | None) -> Advice:
     return Advice(
         f"bind it as the primary one: `primary_dataset: ${{{{ inputs.{name or 'NAME'} }}}}`",
         f'bind it as the primary one: `"primary_dataset": {given}`',
+    )
+
+
+def give_primary_role(dataset: str) -> Advice:
+    """`dataset`: its ID or key."""
+    name = dataset.removeprefix("Input:")
+    return Advice(
+        f"give it the role of the primary one, under `composition:`: `roles: {{{name}: {PRIMARY}}}`",
+        f'give `{name}` the role of the primary one, in the manifest: `"role": "{PRIMARY}"`',
     )
 
 

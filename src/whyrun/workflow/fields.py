@@ -37,6 +37,7 @@ LONGEST_PATH = 3000  # bytes: the limit is 4,096, with the project folder and wi
 _NOT_IN_PATHS = lazy_regex("[\\\\\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 MAX_ARRAY_DEPTH = 3
 _TYPE = lazy_regex(r"([a-z]+)((?:\[\])*)")
+LIKE_A_PATH = lazy_regex(r"[/*]|\.[A-Za-z0-9]{1,5}$")
 _OTHER_ARRAYS = ("", "array", "list")  # how other languages write arrays; "" is `[string]`
 _DURATION = lazy_regex(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?"
@@ -281,6 +282,14 @@ def meant_key(written: str, allowed: Sequence[str]) -> str | None:
 
     near = get_close_matches(written, allowed, n=1, cutoff=0.6)
     return near[0] if near else None
+
+
+def example_of_type(text: str) -> str | None:
+    """How a type is written in `{type: …}`, if the text is one."""
+    match = _TYPE.fullmatch(text)
+    if match is None or match[1] not in BASE_TYPES:
+        return None
+    return f'"{text}"' if match[2] else text
 
 
 def parse_duration(text: str) -> float | None:

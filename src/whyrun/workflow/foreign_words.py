@@ -139,7 +139,7 @@ _ROWS: tuple[tuple[Place, str, str, str], ...] = (
     (
         "input",
         "default",
-        "path file files filename value src source glob pattern",
+        "file files filename value src source glob pattern",
         "write it as `default:`; `--set` and `--inputs` give other values",
     ),
     ("input", "required", "optional", "write `required: false`"),

@@ -70,6 +70,8 @@ def _combine(
             values[name] = given[name]
         elif unreadable or name in failed or f"inputs.{name}" in workflow.broken:
             continue  # its value is not known
+        elif decl.path is not None:
+            continue  # its path is computed
         elif decl.default is not NO_DEFAULT:
             values[name] = decl.default
         elif not decl.required:
@@ -110,7 +112,7 @@ def _from_file(
             message = _problem(decl, value)
             if message is not None:
                 failed.add(key.value)
-                problems.add(value_node.place, "INPUT_TYPE", f"input `{key.value}`: {message}", _example(decl.type))
+                problems.add(value_node.place, "INPUT_TYPE", f"input `{key.value}`: {message}", _hint(decl))
                 continue
             given[key.value] = value
     elif node is not None and plain_value(node) is not None:
@@ -142,7 +144,7 @@ def _from_python(
     message = _problem(decl, value)
     if message is not None:
         failed.add(name)
-        problems.append(Diagnostic("INPUT_TYPE", f"input `{name}`: {message}", hint=_example(decl.type)))
+        problems.append(Diagnostic("INPUT_TYPE", f"input `{name}`: {message}", hint=_hint(decl)))
         return
     given[name] = value
 
@@ -183,7 +185,7 @@ def _from_set(
         message = str(problem)
     if message is not None:
         failed.add(name)
-        problems.append(Diagnostic("INPUT_TYPE", f"`--set {name}`: {message}", hint=_example(decl.type)))
+        problems.append(Diagnostic("INPUT_TYPE", f"`--set {name}`: {message}", hint=_hint(decl)))
         return
     given[name] = value
 
@@ -206,9 +208,17 @@ def parse_set(declared: Type, text: str) -> Any:
 
 
 def _problem(decl: InputDecl, value: Any) -> str | None:
+    if decl.path is not None:
+        return "it takes no value, because its path is computed"
     if value is None and not decl.required and decl.default is NO_DEFAULT:
         return None
     return value_problem(decl.type, value)
+
+
+def _hint(decl: InputDecl) -> str:
+    if decl.path is not None:
+        return "change its `path:`, or an input that this uses"
+    return _example(decl.type)
 
 
 def _example(declared: Type) -> str:

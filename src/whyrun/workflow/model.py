@@ -196,6 +196,8 @@ class InputDecl(msgspec.Struct, frozen=True):
     description: str
     place: Place
     key: str | None = None  # what names the elements of an array: see `workflow.keys`
+    loops: tuple[str, ...] = ()  # `for:`: one file for each combination of their values
+    path: Template | None = None  # over loops and inputs: the file is not given, but computed
 
 
 class _NoDefault:

@@ -45,6 +45,13 @@ class InputShape(msgspec.Struct, frozen=True):
 
     type: Type
     has_keys: bool = False
+    loops: tuple[str, ...] = ()  # its own
+    is_computed: bool = False  # its path is computed, from loops and other inputs
+
+    @property
+    def depth(self) -> int:
+        """How many selectors lead to one value."""
+        return self.type.depth + len(self.loops)
 
 
 class OutputShape(msgspec.Struct, frozen=True):
@@ -82,6 +89,7 @@ class Scope(msgspec.Struct, frozen=True):
     env: Mapping[str, bool | None] | None = None  # declared name → whether it uses a secret; None if broken
     secrets: Collection[str] = ()
     decides: bool = False  # `if:`, where an impossible comparison is refused
+    before_files: bool = False  # evaluated before the inputs with computed paths are known
 
 
 class Text(msgspec.Struct, frozen=True):

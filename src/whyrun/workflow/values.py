@@ -56,6 +56,11 @@ class InputValue(msgspec.Struct, frozen=True):
     keys: Keys | None = None  # what names the elements; None: numbers from 0
 
     @property
+    def is_absent(self) -> bool:
+        """A file at a computed path that need not exist, and does not."""
+        return not self.sha256
+
+    @property
     def indices(self) -> Sequence[Index]:
         """The indices of the elements, in their order."""
         return range(len(self.elements or ())) if self.keys is None else self.keys.order
@@ -64,6 +69,10 @@ class InputValue(msgspec.Struct, frozen=True):
         """The elements with their IDs; `id_` is that of the array."""
         for index, item in zip(self.indices, self.elements or (), strict=True):
             yield f"{id_}[{format_index(index)}]", item
+
+
+def absent_value(type_: Type) -> InputValue:
+    return InputValue(type_, None, "", None, None)
 
 
 class IndexProblem(Exception):

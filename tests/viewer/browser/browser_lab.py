@@ -24,6 +24,7 @@ HOSTILE_WORKFLOW = """
           Html: {type: file, path: out/page.html}
           Svg: {type: image, path: out/drawing.svg}
           Json: {type: json, path: out/data.json, leaves: {Name: string}}
+          Sound: {type: file, path: out/tone.wav}
       Broken:
         uses: python
         with: {call: "code:broken", page: "${{ jobs.Page.outputs.Json.Name }}"}
@@ -31,15 +32,20 @@ HOSTILE_WORKFLOW = """
 """
 HOSTILE_CODE = f"""
     import sys
+    import wave
     from pathlib import Path
 
     BAD = {HOSTILE!r}
 
     def page():
+        with wave.open("c.wav", "wb") as sound:
+            sound.setparams((1, 2, 8000, 0, "NONE", ""))
+            sound.writeframes(bytes(8000))
         Path("a.html").write_text("<!doctype html><script>parent.document.title='hacked';alert(1)</script>" + BAD)
         svg = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="alert(2)">'
         Path("b.svg").write_text(svg + "<script>alert(3)</script></svg>")
-        return {{"Html": Path("a.html"), "Svg": Path("b.svg"), "Json": {{"Name": BAD, BAD: [BAD]}}}}
+        return {{"Html": Path("a.html"), "Svg": Path("b.svg"), "Sound": Path("c.wav"),
+                "Json": {{"Name": BAD, BAD: [BAD]}}}}
 
     def broken(page):
         print(BAD, file=sys.stderr)

@@ -43,6 +43,21 @@ def test_html_runs_nothing(viewer: Viewer, hostile: Served) -> None:
     assert not [line for line in viewer.wrong if line.startswith(("dialog", "error:"))]
 
 
+def test_sound_has_a_player(viewer: Viewer, hostile: Served) -> None:
+    """Its bytes come in ranges from the server, and out of the file in a report."""
+    report = hostile.lab.root / "report.html"
+    assert hostile.lab.whyrun("report", "-o", str(report)).code == 0
+    for url in (hostile.url, report.as_uri()):
+        viewer.start(url).go("artifact", "Artifact:Page.Sound")
+        player = viewer.page.locator(".preview audio")
+        seconds = player.evaluate(
+            "async audio => { if (!(audio.readyState > 0)) await new Promise((resolve) =>"
+            " audio.addEventListener('loadedmetadata', resolve, {once: true})); return audio.duration }"
+        )
+        assert seconds == 0.5
+    assert viewer.wrong == []
+
+
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: `make frontend` does")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing(chromium: Browser, served: Served, scheme: str) -> None:

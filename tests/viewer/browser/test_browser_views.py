@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,20 @@ def test_view_7_the_differences_of_two_runs_are_counted_as_the_command_counts(sh
     assert shown.page.locator("wr-compare").count() == 1
 
 
+def check_comparison(viewer: Viewer, lab: CommandLab) -> None:
+    """A recorded comparison: the counts on the page are those that `compare --json` has printed."""
+    lab.edit("actions/image.py", "16", "20")
+    told = lab.whyrun("compare", "Job:ThenImage[*]", "Job:Script", "--json").json
+    viewer.go("run", told["run"])
+    counted = viewer.page.locator("#main [data-differs]")
+    shown = counted.evaluate_all("all => all.map(e => [e.dataset.differs, Number(e.dataset.count)])")
+    assert dict(shown) == Counter(one["status"] for one in told["artifacts"])
+    assert set(dict(shown)) == {"DIFFERENT", "IDENTICAL"}
+    assert viewer.ids("#main .instances [data-code=DIFFERENT]") == [
+        one["artifact"] for one in told["artifacts"] if one["status"] == "DIFFERENT"
+    ]
+
+
 def test_view_10_the_command_of_a_view_can_be_run(shown: Viewer, served: Served) -> None:
     """That it prints the same is in `test_viewer_data.py` and `test_viewer_commands.py`."""
     for view, words in VIEWS.items():
@@ -191,6 +206,50 @@ def test_the_report_opens_from_disk_without_a_network(viewer: Viewer, served: Se
     assert viewer.wrong == []
 
 
+WAITING = """
+    workflow: waiting
+    jobs:
+      Quick: {uses: shell, with: {run: 'echo done > "$out_T"'}, outputs: {T: {type: text}}}
+      Slow:
+        uses: shell
+        with:
+          text: ${{ jobs.Quick.outputs.T }}
+          run: |
+            echo "it waits" >&2
+            until [ -e "$WHYRUN_PROJECT/go" ]; do sleep 0.05; done
+            cp "$text" "$out_T"
+        outputs: {T: {type: text}}
+"""
+
+
+def test_view_4_while_a_run_goes_on(viewer: Viewer, tmp_path: Path) -> None:
+    """What runs, what is done and the last lines, without a reload; then the end."""
+    lab = CommandLab(tmp_path)
+    lab.write({"workflow.yaml": WAITING})
+    live = Served(lab)
+    try:
+        viewer.start(live.url)
+        assert viewer.totals() == {"planned": 2}
+        run = lab.start("run")
+        viewer.until("app => app.querySelector('[data-headline]').innerText.includes('r0001 running')")
+        viewer.go("run", "r0001")
+        viewer.until("app => app.querySelector('#main .progress')?.innerText.startsWith('1 of 2')")
+        bar = viewer.page.locator("#main .bit[data-code=RUNNING]")
+        assert bar.get_attribute("data-id") == "Job:Slow"
+        assert "step_start Job:Slow" in viewer.page.get_by_label("Events", exact=True).inner_text()
+        assert "running" in viewer.go("why", "Job:Slow").main_text()
+        viewer.go("run", "r0001")
+        (tmp_path / "go").touch()
+        assert run.ended().code == 0
+        viewer.until("app => !app.querySelector('[data-headline] [data-total=planned]')")
+        viewer.until("app => !app.querySelector('#main .progress')")
+        assert "succeeded" in viewer.page.locator("#main h1").inner_text()
+        assert viewer.wrong == []
+    finally:
+        (tmp_path / "go").touch()
+        live.stop()
+
+
 def test_view_4_ten_tabs_and_a_server_that_is_killed(viewer: Viewer, served: Served, tmp_path: Path) -> None:
     """Each line of the log comes once to every tab, also those that were written while there was no server; and the
     plan follows without a reload."""
@@ -220,5 +279,6 @@ def test_view_4_ten_tabs_and_a_server_that_is_killed(viewer: Viewer, served: Ser
             assert [line for line in tab.wrong if "ERR_" not in line] == []  # the browser tells of the lost connection
         viewer.go("run", "r0005")
         assert "UnidentifiedImageError" in viewer.main_text()
+        check_comparison(viewer, lab)
     finally:
         live.stop()

@@ -182,7 +182,12 @@ def _wait(command: list[str], context: WorkerContext, environment: Mapping[str, 
 
     # No new session: the script and its children stay in the worker's process group, which is killed as a whole.
     process = subprocess.Popen(
-        command, cwd=context.work_dir, env=environment, stdin=subprocess.DEVNULL, pass_fds=keep, close_fds=True
+        [*context.launcher, *command],
+        cwd=context.work_dir,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        pass_fds=keep,
+        close_fds=True,
     )
     if context.cancelled:
         process.send_signal(signal.SIGTERM)  # the signal may have come before the script started

@@ -37,6 +37,8 @@ _OBSERVED = {
     "outside": "paths outside the project are of the machine",
     "packages": "they are of the machine, as the Python version is",
 }
+_PERSON = "it names a person on a machine"
+_NOW = {name: _OBSERVED[name] for name in ("observed", "packages")}
 
 DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.RunStart: Declared(
@@ -77,12 +79,12 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.ArtifactAdopted: Declared(
         ("artifact",),
         ("step_id", "type", "fingerprint", "bindings", "suffix", "path", "section"),
-        {"sha256": _CONTENT, "size": _CONTENT, "value": _CONTENT, "by": "it names a person on a machine"},
+        {"sha256": _CONTENT, "size": _CONTENT, "value": _CONTENT, "by": _PERSON, **_NOW},
     ),
     ev.ResultKept: Declared(
         ("step_id",),
         ("fingerprint", "old_fingerprint", "from_run", "because", "bindings"),
-        {"by": "it names a person on a machine"},
+        {"by": _PERSON, **_NOW},
     ),
     ev.FileDisplaced: Declared(("path", "section"), ("sha256",)),
     ev.Comparison: Declared(("artifact",), ("status", "against", "summary", "details", "more", "adopted", "kept")),

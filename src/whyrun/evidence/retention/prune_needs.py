@@ -141,6 +141,7 @@ _KINDS = {
     "adoption": "has the adoption of {}",
     "kept": "keeps the result of {}",
     "made": "made the result of {} that later runs reuse",
+    "traced": "has the latest traced step of {}",
     "request": "recorded a request that the next attempt of {} resumes",
     "reuse": "the current plan reuses its result of {}",
     "superseded": "without it an older result of {} would count again",
@@ -186,6 +187,8 @@ def add_latest(needs: Needs, records: Records) -> None:
                 needs.add(run, {"adopted": "adoption", "kept": "kept"}.get(origin, "made"), artifact)
             if attempt.made:
                 needs.add(attempt.made, "made", step)
+    for job, (run, _) in records.observations.traced.items():
+        needs.add(run, "traced", f"Job:{job}")
 
 
 def add_requests(needs: Needs, records: Records, requests: Mapping[int, Iterable[tuple[str, str, str]]]) -> None:
@@ -207,13 +210,13 @@ def add_lost(needs: Needs, before: Records, after: Records, steps: Mapping[int, 
             _keep_all_of(needs, step, steps)
             same = False
             continue
-        now = {attempt.fingerprint: attempt for attempt in record.attempts()}
+        now = {attempt.kind: attempt for attempt in record.attempts()}
         for attempt in left.attempts():
-            same &= _is_latest(needs, step, attempt, now.get(attempt.fingerprint), steps)
-    # For a deterministic job, the latest attempt of any step with the same fingerprint counts.
-    latest = _latest_by_fingerprint(before)
-    for fingerprint, (step, attempt) in _latest_by_fingerprint(after).items():
-        by = latest.get(fingerprint)
+            same &= _is_latest(needs, step, attempt, now.get(attempt.kind), steps)
+    # For a deterministic job, the latest attempt of its kind counts, of any step.
+    latest = _latest_by_kind(before)
+    for kind, (step, attempt) in _latest_by_kind(after).items():
+        by = latest.get(kind)
         same &= _is_latest(needs, step, attempt, None if by is None else by[1], steps)
     return not same
 
@@ -244,11 +247,11 @@ def _keep_all_of(needs: Needs, step: str, steps: Mapping[int, frozenset[str]]) -
             needs.add(run, "state", step)
 
 
-def _latest_by_fingerprint(records: Records) -> dict[str, tuple[str, Attempt]]:
-    latest: dict[str, tuple[str, Attempt]] = {}
+def _latest_by_kind(records: Records) -> dict[tuple[str, int, int], tuple[str, Attempt]]:
+    latest: dict[tuple[str, int, int], tuple[str, Attempt]] = {}
     for step, record in records.steps.items():
         for attempt in record.for_others():
-            before = latest.get(attempt.fingerprint)
+            before = latest.get(attempt.kind)
             if before is None or (before[1].run, before[1].seq) < (attempt.run, attempt.seq):
-                latest[attempt.fingerprint] = (step, attempt)
+                latest[attempt.kind] = (step, attempt)
     return latest

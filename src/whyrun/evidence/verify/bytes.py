@@ -40,7 +40,7 @@ from whyrun.log.decoding import decoded
 from whyrun.log.events import value_hash_problem
 from whyrun.log.journal import EVENTS_FILE
 from whyrun.log.reads import LongReads
-from whyrun.snapshot.history.reader import bindings_problem
+from whyrun.snapshot.history.bindings import bindings_problem
 
 PLAN_FILE = "plan.json"
 _SAVED = "that was saved before it was overwritten"
@@ -121,11 +121,13 @@ class BlobCheck:
             case ev.ResultKept():
                 self._links.check_step(event.step_id)
                 self._lists(event, event.bindings, run, file, line)
+                self._reads(event, run, file, line)
             case ev.StepSkipped():
                 self._lists(event, event.bindings, run, file, line)
             case ev.ArtifactAdopted():
                 self.artifact(event, run, file, line)
                 self._lists(event, event.bindings, run, file, line)
+                self._reads(event, run, file, line)
             case ev.PlanComputed():
                 self._needed(event, event.snapshot_sha256, "the snapshot that the plan was made from", run, file, line)
             case ev.FileDisplaced():
@@ -306,7 +308,7 @@ class BlobCheck:
                 if isinstance(one, dict) and "value" in one and str(one.get("id")).startswith("Artifact:"):
                     self._value(event, one["id"], one["value"], one.get("sha256"), run, file, line)
 
-    def _reads(self, event: ev.StepComplete | ev.StepFailed, run: str, file: str, line: int) -> None:
+    def _reads(self, event: ev.WithReads, run: str, file: str, line: int) -> None:
         if isinstance(event.observed, LongReads):
             self._needed(event, event.observed.blob, "a long list of reads", run, file, line)
 

@@ -39,9 +39,11 @@ from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import ArtifactAt
 from whyrun.ids import site_of, split_site
 from whyrun.log import events as ev
+from whyrun.log.decoding import observed_field
 from whyrun.log.journal import Clock, utc_now
 from whyrun.planning.answers.why import direct_readers
 from whyrun.project import Project
+from whyrun.snapshot.reads import present_packages, present_reads
 from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import FILE_TYPES
@@ -256,6 +258,9 @@ class _AdoptionRun:
         bindings = recorded_bindings(
             target.table, target.position, target.consumed, action, self.project.store.put_bytes
         )
+        reads = present_reads(self.snapshot, target.node, target.consumed.made_now)
+        observed = observed_field(reads, self.project.store.put_bytes) if reads else None
+        packages = present_packages(self.snapshot, target.node)
         numbers = target.numbers()
         # The whole output comes last: the fold takes the leaves only with it (see `RunFold.adopt`).
         own = [(numbers[r.key], r.sha256, r.size, r.type, r.value) for r in (*self.results[1:], self.results[0])]
@@ -276,6 +281,8 @@ class _AdoptionRun:
                     suffix=recorded_suffix(target.table, number),
                     path=path,
                     section=section,
+                    observed=observed,
+                    packages=packages,
                 )
             )
 

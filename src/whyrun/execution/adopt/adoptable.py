@@ -22,7 +22,8 @@ from whyrun.planning.answers.why import PlanView
 from whyrun.planning.consume import Consumption
 from whyrun.planning.id_matching import one_id
 from whyrun.planning.plan import compute_execution_plan
-from whyrun.snapshot.records import Output
+from whyrun.snapshot.reads import still_holds
+from whyrun.snapshot.records import Attempt, Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import VALUE_TYPES
 
@@ -132,7 +133,7 @@ def find_target(
             f"run it first: `whyrun run --target {shlex.quote(waiting)}`",
         )
     fingerprint = known.fingerprint(node, consumed)
-    recorded = recorded_outputs(snapshot, node, fingerprint)
+    recorded = recorded_outputs(snapshot, node, fingerprint, consumed)
     brought = {} if recorded else earlier(job, fingerprint)
     target = AdoptionTarget(at, table, position, node, consumed, fingerprint, recorded or brought, bool(brought))
     _require_other_outputs(snapshot, target, artifact)
@@ -158,10 +159,14 @@ def _require_other_outputs(snapshot: PlanningSnapshot, target: AdoptionTarget, a
             )
 
 
-def recorded_outputs(snapshot: PlanningSnapshot, node: int, fingerprint: str) -> Outputs:
-    """By ID: the outputs that are recorded with the present fingerprint."""
+def recorded_outputs(snapshot: PlanningSnapshot, node: int, fingerprint: str, consumed: Consumption) -> Outputs:
+    """By ID: the outputs that are recorded with the present fingerprint and undeclared reads."""
     record = snapshot.record(node)
-    attempt = record.by_fingerprint(fingerprint) if record is not None else None
+
+    def holds(attempt: Attempt) -> bool:
+        return still_holds(snapshot, node, attempt, consumed.made_now)
+
+    attempt = record.by_fingerprint(fingerprint, holds) if record is not None else None
     return {output.id: output for output in attempt.outputs} if attempt is not None and attempt.has_result else {}
 
 

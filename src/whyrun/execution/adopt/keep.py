@@ -24,6 +24,7 @@ from whyrun.graph.fingerprint import counted
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt, Computed, JobTable, Slot
 from whyrun.log import events as ev
+from whyrun.log.decoding import observed_field
 from whyrun.log.journal import Clock, utc_now
 from whyrun.planning.answers.whatif import inputs_of_parameter
 from whyrun.planning.consume import Consumption
@@ -32,6 +33,7 @@ from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.judge import CLEAN, Judge, Verdict
 from whyrun.planning.reasons import MissingOutput, Reason, reason_json
 from whyrun.project import Project
+from whyrun.snapshot.reads import present_packages, present_reads
 from whyrun.snapshot.records import Attempt, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot, leaf_inputs
 
@@ -133,7 +135,8 @@ class _Keepable:
                     reused_from=run_name(record.latest.source_of(output.id)[0]),
                 )
             )
-        action = snapshot.actions[table.name]
+        action, store = snapshot.actions[table.name], recorder.store
+        reads = present_reads(snapshot, self.node, self.consumed.made_now)
         recorder.event(
             ev.ResultKept(
                 step_id=self.facts.id,
@@ -142,7 +145,9 @@ class _Keepable:
                 from_run=self.facts.made_in,
                 because=because,
                 by=by,
-                bindings=recorded_bindings(table, position, self.consumed, action, recorder.store.put_bytes),
+                bindings=recorded_bindings(table, position, self.consumed, action, store.put_bytes),
+                observed=observed_field(reads, store.put_bytes) if reads else None,
+                packages=present_packages(snapshot, self.node),
             )
         )
         recorder.status(action.name, TaskStatus.SKIPS, f"{self.facts.id} → kept from {self.facts.made_in}: {because}")

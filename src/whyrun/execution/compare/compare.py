@@ -23,6 +23,7 @@ from whyrun.execution.compare.preview import ComparisonPreview, Subject, subject
 from whyrun.execution.dispatch.dispatch import ActiveStep, PreparedStep, Recalled
 from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.dispatch.step_builder import manifest
+from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.protocol.messages import EarlierVersion, RequestRemembered, StepFinished
 from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.recording.publisher import Publisher
@@ -349,7 +350,7 @@ def compare_workflow(
         secrets = needed_secrets(project, snapshot, executing)
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, executing)
-            policy = Policy(limits, options.fail_fast, options.grace)
+            policy = Policy(limits, options.fail_fast, options.grace, WatchPolicy(project.config.trace))
             spec = ComparisonRun(project, snapshot, subjects, records, compare, secrets, policy, executing)
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
             run = execute_run(spec, environment)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.json import Encoder
@@ -21,6 +21,9 @@ from whyrun.graph.tables import JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption
 from whyrun.snapshot.snapshot import PlanningSnapshot
+
+if TYPE_CHECKING:
+    from whyrun.execution.dispatch.watch import Watch
 
 _encode_cfg = Encoder(order="sorted").encode  # canonical, and ten times as fast as `canonical_json`
 
@@ -48,7 +51,9 @@ class ActiveStep:
     timeout: float | None
     code: Versions | None = None  # file versions of its action at submission, where the worker reads them in place
     began: float | None = None  # monotonic
+    began_at: str = ""  # the timestamp of its worker
     killed_for: ev.FailureStatus | None = None  # why we sent it a signal
+    trace: bool = False
     observed: ObservedFields = NOTHING_OBSERVED  # once it has ended
 
     @property
@@ -107,10 +112,12 @@ class Dispatcher:
         reusable: ReusableResults,
         secrets: RunSecrets,
         from_run: FromRun,
+        watch: Watch,
     ) -> None:
         self._snapshot, self._backend, self._reusable = snapshot, backend, reusable
         self._recorder, self._put_blob = reusable.publisher.recorder, reusable.store.put_bytes
         self._secrets, self._from_run = secrets, from_run
+        self._watch = watch
 
     def dispatch(
         self, step: PreparedStep, attempt: int, recalled: Recalled, compare: Mapping[str, EarlierVersion]
@@ -125,6 +132,7 @@ class Dispatcher:
         sha256 = bytes_sha256(data)
         if attempt == 1:
             self._recorder.event(ev.CfgMaterialized(path=path, size=len(data), sha256=sha256))
+        trace = self._watch.traces(table.name)
         command = ExecStep(
             step_id=step.id,
             driver=action.name,
@@ -136,8 +144,9 @@ class Dispatcher:
             recalled_elsewhere=recalled.elsewhere,
             compare=dict(compare),
             shared=table.decl.isolation == "shared",
+            trace=trace,
         )
         self._recorder.command(command)
         bindings = recorded_bindings(table, position, consumed, action, self._put_blob)
         self._backend.submit(command, self._secrets.of_step(cfg.secrets), step_needs(table.decl))
-        return ActiveStep(step, attempt, bindings, action.name, table.decl.timeout)
+        return ActiveStep(step, attempt, bindings, action.name, table.decl.timeout, trace=trace)

@@ -13,7 +13,8 @@ from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.planning.plan import Plan
-from whyrun.planning.reuse import Reuse, is_undone, reusable, successes_by_fingerprint
+from whyrun.planning.reuse import Others, Reuse, attempts_by_fingerprint, is_undone, latest_of_others, reusable
+from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt, Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -23,7 +24,7 @@ class ReusableResults:
         self.snapshot, self.publisher, self.store = snapshot, publisher, publisher.store
         # Results of the shared store, by fingerprint: those of the plan, and those that arrive during the run.
         self._shared: dict[str, SharedResult] = dict(snapshot.shared)
-        self._by_fingerprint: Mapping[str, tuple[str, Attempt]] | None = None
+        self._by_fingerprint: Others | None = None
         self._lost = set(snapshot.lost)  # `Output.bytes_key` of bytes that were missing when they were needed
 
     def announce_sections(self, plan: Plan) -> None:
@@ -52,21 +53,27 @@ class ReusableResults:
         """The shared store has sent this result; its bytes are in the store."""
         self._shared[result.fingerprint] = result
 
-    def find(self, node: int, table: JobTable, position: int, fingerprint: str) -> Reuse | None:
+    def find(self, node: int, table: JobTable, position: int, fingerprint: str, consumed: Consumption) -> Reuse | None:
         """An earlier result to reuse. Checks that its bytes exist, and restores them from published files."""
+        made_now = consumed.made_now
+
+        def holds(attempt: Attempt) -> bool:
+            return still_holds(self.snapshot, node, attempt, made_now)
+
         record, others = self.snapshot.record(node), self._results_of_other_steps(table)
         if record is None and not others and not self._shared:
             return None
-        if is_undone(self.snapshot, table, record, fingerprint):
+        if is_undone(self.snapshot, table, record, fingerprint, holds):
             return None
-        own = record.by_fingerprint(fingerprint) if record is not None else None
-        other = others.get(fingerprint)
+        own = record.by_fingerprint(fingerprint, holds) if record is not None else None
+        other = latest_of_others(others, fingerprint, holds)
         lost: set[str] = set()
         for attempt in (own, other[1] if other is not None else None):
             for output in attempt.outputs if attempt is not None and attempt.has_result else ():
                 if output.value is UNSET and self._is_lost(output, fingerprint):
                     lost.add(output.bytes_key)
-        return reusable(table, position, record, fingerprint, others, lost, self._available_shared(fingerprint))
+        shared = self._available_shared(fingerprint)
+        return reusable(table, position, record, fingerprint, others, lost, shared, holds)
 
     def _is_lost(self, output: Output, fingerprint: str) -> bool:
         # Bytes that were lost here and came back from the shared store still count as lost: the result that is reused
@@ -87,11 +94,11 @@ class ReusableResults:
         available = all(self.has_or_restores(output.sha256, output.type, None, output.stored) for output in stored)
         return {fingerprint: result} if available else {}
 
-    def _results_of_other_steps(self, table: JobTable) -> Mapping[str, tuple[str, Attempt]]:
+    def _results_of_other_steps(self, table: JobTable) -> Others:
         if not self.snapshot.actions[table.name].deterministic:
             return {}
         if self._by_fingerprint is None:
-            self._by_fingerprint = successes_by_fingerprint(self.snapshot.records.steps)
+            self._by_fingerprint = attempts_by_fingerprint(self.snapshot.records.steps)
         return self._by_fingerprint
 
     def has_or_restores(self, sha256: str, type_: str, path: str | None, size: int | None = None) -> bool:

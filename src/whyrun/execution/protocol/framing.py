@@ -16,6 +16,7 @@ import signal
 import struct
 import time
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from functools import lru_cache
 
 import msgspec
@@ -103,6 +104,12 @@ def timestamp() -> str:
     """The current time as events have it: UTC, ISO 8601, microseconds."""
     seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
     return f"{_second(seconds)}.{nanoseconds // 1000:06d}Z"
+
+
+def nanoseconds(timestamp: str) -> int:
+    """Since 1970, of a time as `timestamp` writes it."""
+    moment = datetime.fromisoformat(timestamp.replace("Z", "+00:00"))
+    return int(moment.timestamp()) * 1_000_000_000 + moment.microsecond * 1000
 
 
 @lru_cache(maxsize=2)

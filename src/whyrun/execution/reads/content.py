@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
+from typing import Literal
+
+from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.stat_cache.file_times import is_settled
@@ -26,15 +29,20 @@ class ReadContent:
         self._root, self._clock = project.rstrip("/"), clock
         self._known: dict[str, tuple[_Signature, str]] = {}
 
-    def of(self, sighted: Sighted, began: int) -> list[SeenRead]:
+    def of(self, python: Sighted, strace: Sighted, began: int) -> list[SeenRead]:
         """`began`: when the step began, by the same clock."""
-        if not (sighted.opened or sighted.listed or sighted.connected):
-            return []
-        listed = set(sighted.listed)
-        found = [self._file(path, began, can_write=False) for path in sighted.opened if path not in listed]
-        found += [self._file(path, began, can_write=True) for path in sighted.connected]
-        found += [self._folder(path, began, sighted.written) for path in listed]
-        return sorted((each for each in found if each is not None), key=lambda seen: seen.path)
+        written = {*python.written, *strace.written}
+        found: dict[str, SeenRead] = {}
+        by: Literal["python", "strace"]
+        for by, seen in (("python", python), ("strace", strace)):
+            for path in seen.listed:
+                if path not in found:
+                    _put(found, self._folder(path, began, written), by)
+            for paths, can_write in ((seen.opened, False), (seen.connected, True)):
+                for path in paths:
+                    if path not in found and path not in written:
+                        _put(found, self._file(path, began, can_write=can_write), by)
+        return [found[path] for path in sorted(found)]
 
     def _file(self, path: str, began: int, *, can_write: bool) -> SeenRead | None:
         location = f"{self._root}/{path}"
@@ -59,7 +67,7 @@ class ReadContent:
             self._known[location] = signature, sha256
         return SeenRead(path, "file", sha256)
 
-    def _folder(self, path: str, began: int, written: list[str]) -> SeenRead | None:
+    def _folder(self, path: str, began: int, written: Collection[str]) -> SeenRead | None:
         location = f"{self._root}/{path}" if path != "." else self._root
         try:
             changed_at = os.stat(location).st_ctime_ns
@@ -80,6 +88,11 @@ class ReadContent:
         return SeenRead(path, "folder", names=counted, changed=sorted(new.intersection(counted)))
 
 
+def _put(found: dict[str, SeenRead], read: SeenRead | None, by: Literal["python", "strace"]) -> None:
+    if read is not None:
+        found[read.path] = replace(read, by=by)
+
+
 def _changed_since(location: str, began: int) -> bool:
     try:
         return os.lstat(location).st_ctime_ns >= began
@@ -87,6 +100,6 @@ def _changed_since(location: str, began: int) -> bool:
         return True
 
 
-def _names_in(folder: str, paths: list[str]) -> Iterator[str]:
+def _names_in(folder: str, paths: Collection[str]) -> Iterator[str]:
     start = "" if folder == "." else f"{folder}/"
     return (path[len(start) :].partition("/")[0] for path in paths if path.startswith(start))

@@ -1,10 +1,11 @@
-"""Watches one step after the other: in its process `watching` and `sighted`, in its worker `reads`."""
+"""Watches one step after the other: in its process `watching` and `sighted`, in its worker all else."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from whyrun.execution.protocol.framing import WorkerStart
 from whyrun.execution.protocol.messages import StepReads
@@ -12,6 +13,10 @@ from whyrun.execution.reads.content import ReadContent
 from whyrun.execution.reads.glimpses import Sighted
 from whyrun.execution.reads.places import Places
 from whyrun.execution.reads.python_eye import PythonEye
+from whyrun.execution.reads.strace_eye import StraceEye
+from whyrun.execution.reads.trace_request import TraceRequest, any_loaded_needs
+
+_SHARED = "the step runs in the process of its worker, which is not traced"
 
 
 class Eyes:
@@ -21,15 +26,32 @@ class Eyes:
         self._places = Places(start.project, start.scratch, filter(None, own))
         self._content = ReadContent(start.project, clock)
         self._python: PythonEye | None = None
+        self._strace = StraceEye(Path(start.scratch), start.project)
         self._began = 0
+        self._trace = False
+        self._request: TraceRequest | None = None
+        self._in_worker = True
+        self.launcher: list[str] = []  # what comes before the command of a program
 
-    def begin(self) -> None:
-        """A step begins."""
-        self._began = time.time_ns()
+    def begin(self, action: str, trace: bool) -> None:
+        """A step begins. `trace`: watch all its processes with strace."""
+        self._began, self._trace, self._in_worker = time.time_ns(), trace, True
+        self._strace.begin()
+        self.launcher = self._strace.launcher() if trace and action == "shell" else []
+
+    def pumps(self) -> dict[int, Callable[[], None]]:
+        """The step gets a process of its own: what the worker does when descriptors become readable."""
+        self._in_worker = False
+        if not self._trace or self.launcher:
+            return {}
+        self._request = TraceRequest()
+        return self._request.pumps(self._strace.attach)
+
+    # --- in the process of the step -------------------------------------------------------------------------------
 
     @contextmanager
     def watching(self, action: str) -> Iterator[None]:
-        """In the process of the step, while its action is imported and runs.
+        """While the action is imported and runs.
 
         Steps that share a process share its modules, too: what one has imported, the next has read as well. So this
         process forgets nothing.
@@ -37,20 +59,42 @@ class Eyes:
         if action == "shell":
             yield
             return
+        ask = (self._request.ask if self._request is not None else self._cannot_attach) if self._trace else None
         eye = self._python = self._python or PythonEye()
-        eye.watch()
+        eye.watch(ask)
         try:
+            if ask is not None and any_loaded_needs():
+                ask()
             yield
         finally:
             eye.rest()
 
+    def _cannot_attach(self) -> None:
+        self._strace.problem = _SHARED
+
     def sighted(self) -> Sighted:
-        """In the process of the step, after its end."""
+        """After its end."""
         return self._places.sighted(self._python.take()) if self._python is not None else Sighted()
 
-    def reads(self, sighted: Sighted) -> StepReads | None:
-        """In the worker. None: nothing was seen."""
-        if not sighted:
+    # --- in the worker --------------------------------------------------------------------------------------------
+
+    def reads(self, in_python: Sighted) -> StepReads | None:
+        """After the end of all its processes. None: nothing was seen."""
+        self.end()
+        traced = self._places.sighted(self._strace.take()) if self._trace else Sighted()
+        if not (in_python or self._trace):
             return None
-        skew = time.time_ns() - self._clock()
-        return StepReads(self._content.of(sighted, self._began - skew), sighted.outside)
+        began = self._began - (time.time_ns() - self._clock())
+        return StepReads(
+            self._content.of(in_python, traced, began),
+            sorted({*in_python.outside, *traced.outside}),
+            traced=self._trace and not self._strace.problem,
+            untraced=self._strace.problem if self._trace else "",
+        )
+
+    def end(self) -> None:
+        """The process of the step is gone, whatever it read."""
+        self._strace.end()
+        if self._request is not None:
+            self._request.close()
+            self._request = None

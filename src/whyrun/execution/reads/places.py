@@ -23,6 +23,8 @@ _OF_THE_MACHINE = (
 _NO_DATA = lazy_regex(r"/\.|/(?:site|dist)-packages/|/lib/python3|/share/|\.(?:py|pyc|pyi|pth|zip|so|so\.[0-9.]+)$")
 _UNTIDY = lazy_regex(r"//|/\.{1,2}(?:/|$)")
 
+_ENVIRONMENT = "pyvenv.cfg"  # Python looks for it, and so does this module
+
 
 class Places:
     def __init__(self, project: str, scratch: str, own: Iterable[str]) -> None:
@@ -42,7 +44,7 @@ class Places:
         inside, outside = self._sorted(opened, glimpses.links)
         if not (inside or outside or glimpses.listed or glimpses.connected):
             return Sighted()
-        own, _ = self._sorted(written, glimpses.links)
+        own, _ = self._sorted((path for path in written if not path.endswith(BYTE_CODE)), glimpses.links)
         return Sighted(
             sorted(inside - own),
             sorted(self._sorted(glimpses.listed, glimpses.links)[0]),
@@ -66,6 +68,8 @@ class Places:
                 outside.add(path)
             elif at and self._counts(at):
                 inside.add(at)
+            elif (source := _source_of(at)) is not None and self._counts(source):
+                inside.add(source)
         return inside, outside
 
     def _in_project(self, path: str) -> str | None:
@@ -85,7 +89,11 @@ class Places:
         return None
 
     def _counts(self, at: str) -> bool:
-        if at.endswith(BYTE_CODE) or not UNCOUNTED_FOLDERS.isdisjoint(at.split("/")) or not at.isprintable():
+        if (
+            at.endswith((*BYTE_CODE, _ENVIRONMENT))
+            or not UNCOUNTED_FOLDERS.isdisjoint(at.split("/"))
+            or not at.isprintable()
+        ):
             return False
         return not self._is_in_environment(os.path.dirname(at))
 
@@ -94,11 +102,17 @@ class Places:
             return False
         known = self._environments.get(folder)
         if known is None:
-            known = os.path.exists(f"{self._root}/{folder}/pyvenv.cfg") or self._is_in_environment(
+            known = os.path.exists(f"{self._root}/{folder}/{_ENVIRONMENT}") or self._is_in_environment(
                 os.path.dirname(folder)
             )
             self._environments[folder] = known
         return known
+
+
+def _source_of(at: str) -> str | None:
+    """Python reads `__pycache__/tool.cpython-311.pyc` in place of `tool.py`, if that has not changed since."""
+    folder, cache, name = at.rpartition("__pycache__/")
+    return f"{folder}{name.partition('.')[0]}.py" if cache and name.endswith(BYTE_CODE) else None
 
 
 def _is_data(path: str) -> bool:

@@ -18,10 +18,11 @@ from typing import Any
 
 from whyrun import disk
 from whyrun.execution.reads.glimpses import Glimpses
+from whyrun.execution.reads.trace_request import python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _IMPORT_SYSTEM = "<frozen importlib"
-_OPENED, _LISTED, _WRITTEN, _CONNECTED = range(4)
+_PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system")
 
 _Handler = Callable[[tuple[Any, ...]], None]
 _handlers: dict[str, _Handler] = {}
@@ -40,10 +41,13 @@ class PythonEye:
         self._seen: tuple[set[Any], ...] = (set(), set(), set(), set())
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
+        self._ask: Callable[[], None] | None = None
         self.links = False  # it made a symbolic link, which may lead from the scratch folder into the project
 
-    def watch(self) -> None:
-        """Note what happens from here on, in addition to what was noted before."""
+    def watch(self, ask: Callable[[], None] | None = None) -> None:
+        """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
+        that this eye does not see, such as a child process."""
+        self._ask = ask
         if not _installed:
             sys.addaudithook(_hook)
             os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
@@ -82,7 +86,13 @@ class PythonEye:
 
         def on_extension(args: tuple[Any, ...]) -> None:
             if args[1] is not None:
-                opened.add(self._path(args[1]))
+                opened.add(path := self._path(args[1]))
+                if self._ask is not None and python_needs(path):
+                    self._ask()
+
+        def on_program(args: tuple[Any, ...]) -> None:
+            if self._ask is not None:
+                self._ask()
 
         def on_chdir(args: tuple[Any, ...]) -> None:
             self._moved = True
@@ -100,6 +110,7 @@ class PythonEye:
             "os.chdir": on_chdir,
             "os.symlink": on_link,
             "os.rename": lambda args: written.add(self._path(args[1])),
+            **dict.fromkeys(_PROGRAMS, on_program),
             "shutil.copyfile": lambda args: written.add(self._path(args[1])),
         }
 

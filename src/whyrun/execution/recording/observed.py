@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from whyrun.execution.protocol.messages import SeenRead, StepReads
 from whyrun.graph.tables import InputAt, JobTable
 from whyrun.ids import split_site
 from whyrun.log.decoding import observed_field
-from whyrun.log.reads import MOST_OUTSIDE, Observed, Read, folder_sha256, is_project_path, own_names
+from whyrun.log.reads import MOST_OUTSIDE, LongReads, Read, folder_sha256, is_project_path, own_names
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
@@ -21,7 +21,7 @@ from whyrun.workflow.inputs import InputValue
 class ObservedFields:
     """The fields of `step_complete` and `step_failed` that say what was observed."""
 
-    observed: Observed | None = None
+    observed: list[Read] | LongReads | None = None
     traced: bool = False
     outside: list[str] = field(default_factory=list)
     packages: dict[str, str] = field(default_factory=dict)
@@ -38,6 +38,12 @@ class ObservedFields:
 NOTHING_OBSERVED = ObservedFields()
 
 
+@dataclass(frozen=True, slots=True)
+class Observed:
+    fields: ObservedFields = NOTHING_OBSERVED
+    undeclared: list[str] = field(default_factory=list)  # what it read, as `code:` would declare it
+
+
 class Observations:
     """Of one run."""
 
@@ -46,34 +52,65 @@ class Observations:
         snapshot: PlanningSnapshot,
         put_blob: Callable[[bytes], str],
         note: Callable[[str], None],
+        look: Callable[[Sequence[Read], int, Collection[str]], list[Read]],
     ) -> None:
-        self._snapshot, self._put_blob, self._note = snapshot, put_blob, note
+        """`look`: these reads as they are now, see `PresentReads`."""
+        self._snapshot, self._put_blob, self._note, self._look = snapshot, put_blob, note, look
         self._published: dict[str, frozenset[str]] = {}  # job → the paths that its instances publish
-        self._told: set[str] = set()  # paths outside of the project
+        self._traced: dict[str, list[Read]] = {}  # job → what only strace saw of its traced instance
+        self._told: set[str] = set()
 
-    def of(self, table: JobTable, consumed: Consumption, reads: StepReads | None) -> ObservedFields:
+    def of(
+        self, table: JobTable, consumed: Consumption, reads: StepReads | None, began: int, *, succeeded: bool
+    ) -> Observed:
+        """`began`: when the step began, in nanoseconds."""
+        known = () if reads is not None and reads.traced else self._known(table.name)
         if reads is None:
-            return NOTHING_OBSERVED
+            if not known:
+                return Observed()
+            reads = StepReads()
+        if reads.untraced:
+            self._tell(f"undeclared reads of programs are not seen: {reads.untraced}")
         outside = sorted(set(reads.outside))[:MOST_OUTSIDE]
         for path in outside:
-            if path not in self._told:
-                self._told.add(path)
-                self._note(f"Job:{table.name} reads {path}, outside the project: declare it")
+            self._tell(f"Job:{table.name} reads {path}, outside the project: declare it", path)
         observed = {read.path: read for read in self._undeclared(table, consumed, reads.seen)}
-        return ObservedFields(
+        if reads.traced and succeeded:
+            self._traced[table.name] = [read for read in observed.values() if read.by == "strace"]
+        if known:
+            unseen = [read for read in known if read.path not in observed]
+            observed |= {read.path: read for read in self._look(unseen, began, self._published_by(table))}
+        fields = ObservedFields(
             observed_field(observed.values(), self._put_blob) if observed else None,
             reads.traced,
             outside,
             reads.packages,
         )
+        present = (read for read in observed.values() if read.kind != "absent")
+        return Observed(fields, [_as_code(read) for read in sorted(present, key=lambda read: read.path)])
+
+    def _known(self, job: str) -> Sequence[Read]:
+        """What only strace saw of the job's traced instance, in this run or before."""
+        if job not in self._traced:
+            self._traced[job] = list(self._snapshot.reads.known_reads(job))
+        return self._traced[job]
+
+    def _tell(self, note: str, what: str = "") -> None:
+        """Once a run."""
+        if (what or note) not in self._told:
+            self._told.add(what or note)
+            self._note(note)
 
     def _undeclared(self, table: JobTable, consumed: Consumption, seen: list[SeenRead]) -> Iterator[Read]:
         declared = {*self._snapshot.actions[table.name].files, *_bound_paths(consumed)}
+        folders = {os.path.dirname(pattern) or "." for pattern in table.decl.code if "*" in pattern}
         published = self._published_by(table)
         for each in seen:
             # The worker may be one of a sandbox, which a step may have taken over.
             if not is_project_path(each.path) or (each.kind == "file") != (each.sha256 is not None):
                 continue
+            if each.path in folders and each.kind == "folder":
+                continue  # the names that `code:` matches count already
             if _is_in(each.path, declared) or (each.kind != "folder" and _is_in(each.path, published)):
                 continue
             if each.kind != "folder":
@@ -90,6 +127,10 @@ class Observations:
             sites = (site for output in table.outputs for site in output.paths or ())
             self._published[table.name] = frozenset(os.path.normpath(split_site(site)[0]) for site in sites)
         return self._published[table.name]
+
+
+def _as_code(read: Read) -> str:
+    return read.path if read.kind != "folder" else f"{read.path}/*" if read.path != "." else "*"
 
 
 def _bound_paths(consumed: Consumption) -> Iterator[str]:

@@ -20,6 +20,7 @@ from whyrun.execution.dispatch.code_guard import CodeGuard
 from whyrun.execution.dispatch.dispatch import ActiveStep, Dispatcher, PreparedStep, Recalled, RememberedRequests
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
+from whyrun.execution.dispatch.watch import UNDECLARED, Watch, WatchPolicy
 from whyrun.execution.protocol.messages import (
     EarlierVersion,
     Message,
@@ -84,6 +85,7 @@ class Policy:
     limits: Mapping[str, float]
     fail_fast: bool
     grace: float  # seconds between SIGTERM and SIGKILL
+    watch: WatchPolicy
 
 
 class Runner:
@@ -103,7 +105,8 @@ class Runner:
         self.reusable = ReusableResults(work.snapshot, publisher)
         self.reusable.announce_sections(work.plan)
         self.reusable.restore_planned(work.plan)
-        self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run)
+        self.watch = Watch.of(work.snapshot, work.plan, publisher, policy.watch)
+        self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run, self.watch)
         forced = {job.node for job in work.plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
         self.requests = RememberedRequests(work.snapshot, forced)
         self.outcomes = self.make_outcomes(publisher)
@@ -224,7 +227,7 @@ class Runner:
         fingerprint = self.judge.fingerprint(table, position, consumed)
         step = PreparedStep(job.id, node, table, position, consumed, fingerprint)
         if node not in self.no_reuse and node not in self.retries.attempts:
-            reuse = self.reusable.find(node, table, position, fingerprint)
+            reuse = self.reusable.find(node, table, position, fingerprint, consumed)
             if reuse is not None:
                 self.reuse(step, reuse)
                 return False
@@ -321,7 +324,7 @@ class Runner:
     def handle_one(self, active: ActiveStep, message: Message, finished: list[FinishedStep]) -> None:
         match message:
             case StepBegan():
-                active.began = time.monotonic()
+                active.began, active.began_at = time.monotonic(), message.ts
                 self.begin(active, message.ts)
                 if self.termination.ordered:
                     self.termination.order_late(active.id)
@@ -367,11 +370,10 @@ class Runner:
             self.begin(active)
 
     def step_finished(self, active: ActiveStep, message: StepFinished, finished: list[FinishedStep]) -> None:
-        code = self.work.code
-        code.loaded(message.loaded)
+        (code := self.work.code).loaded(message.loaded)
         edited = code.edited_while_running(active.table.name, active.code) if active.code is not None else None
         self.termination.judge_timeout(active, message)
-        active.observed = self.outcomes.observations.of(active.table, active.step.consumed, message.reads)
+        message = self.watch.ended(active, message)
         self.recorder.metrics(active.id, message.metrics, message.ts)
         self.usage.add(active.id, message.metrics)
         if active.killed_for is not None:
@@ -381,8 +383,8 @@ class Runner:
         elif message.error_type is not None:
             if message.error_type == STORE_DAMAGED:
                 self.reusable.drop_damaged(active.step.consumed, self.versions_to_compare(active.node))
-            what = (message.error_type, message.error, message.traceback)
-            self.fail(active, StepFailure("FAILED", *what, message.duration))
+            failure = StepFailure("FAILED", message.error_type, message.error, message.traceback, message.duration)
+            self.fail(active, failure, final=message.error_type == UNDECLARED)
         elif edited is not None:
             failure = edited_code(active.action, edited, "the result does not count", message.duration)
             self.fail(active, failure, final=True)  # nor would the result of another attempt

@@ -20,6 +20,7 @@ from whyrun.execution.backends.registry import backend_for
 from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
 from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.dispatch.step_builder import manifest
+from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.files.scratch import remove_scratch_folders
 from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.recording.composition import composition_section, keep_datasets
@@ -163,7 +164,9 @@ def run_workflow(
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
-            policy = Policy(limits, options.fail_fast, options.grace)
+            policy = Policy(
+                limits, options.fail_fast, options.grace, WatchPolicy(project.config.trace, project.config.strict)
+            )
             run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage

@@ -20,7 +20,7 @@ from whyrun.execution.dispatch.dispatch import ActiveStep, PreparedStep
 from whyrun.execution.dispatch.step_builder import recorded_bindings
 from whyrun.execution.protocol.messages import StepFinished, StepLost
 from whyrun.execution.recording.failure_notes import FailedStep, failure_note
-from whyrun.execution.recording.observed import NOTHING_OBSERVED, Observations, ObservedFields
+from whyrun.execution.recording.observed import NOTHING_OBSERVED, ObservedFields
 from whyrun.execution.recording.publisher import Publisher, path_and_section, published_path
 from whyrun.execution.recording.step_lines import StepFailure, StepLines
 from whyrun.execution.run.step_states import SUCCEEDED, StepStates
@@ -109,7 +109,6 @@ class StepOutcomes:
         self.snapshot, self.publisher, self.backend = snapshot, publisher, backend
         self.recorder = publisher.recorder
         self.graph: Graph = snapshot.dependency_graph
-        self.observations = Observations(snapshot, publisher.store.put_bytes, self.recorder.reporter.note)
         self.lines = StepLines(self.graph, self.recorder, publisher.store, publisher.project)
 
     # -- without executing --

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -126,8 +126,10 @@ class StepContext:
         link: HostLink,
         redactor: Redactor,
         unwritten: Callable[[], str] = str,
+        launcher: Sequence[str] = (),
     ) -> None:
-        """`unwritten`: what was printed to stderr and is not in its file yet."""
+        """`unwritten`: what was printed to stderr and is not in its file yet. `launcher`: see `WorkerContext`."""
+        self.launcher = launcher
         self.project = project
         self.work_dir = scratch.work
         self.script_path = scratch.script

@@ -154,7 +154,7 @@ class StepRunner:
         command = step.command
         self._guard.begin()
         self._guard.trust(known)
-        self._eyes.begin()
+        self._eyes.begin(step.cfg.action if step.cfg is not None else "", command.trace)
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
         died: StepDied | None = None
@@ -176,6 +176,7 @@ class StepRunner:
         duration = time.perf_counter() - began
         number = self._link.outbox.numbered + 1
         if died is not None:
+            self._eyes.end()
             return self._lost(step, died, duration, number, redactor)
         reads = self._eyes.reads(done.sighted)
         failure = self._tidy(step, done.failure, redactor)
@@ -245,7 +246,7 @@ class StepRunner:
         result = run_in_own_process(
             self._link,
             lambda: self._flushed(self._perform(step, cfg, inputs, redactor)),
-            self._streams.pumps(),
+            {**self._streams.pumps(), **self._eyes.pumps()},
         )
         done = _decode_done(result)
         self._compiled = done.compiled
@@ -270,6 +271,7 @@ class StepRunner:
             self._link,
             redactor,
             self._streams.unwritten,
+            self._eyes.launcher,
         )
         try:
             if step.secrets or cfg.secrets:

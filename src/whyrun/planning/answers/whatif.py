@@ -65,6 +65,7 @@ def assume(
     assumptions: list[Assumption] = []
     assumed = dict(inputs)
     seen: set[str] = set()
+    touched: set[str] = set()
     for identity, text in sorted((_parse(text, inputs) for text in texts), key=lambda each: len(each[0].imports)):
         id_ = str(identity)
         if id_ in seen:
@@ -82,7 +83,13 @@ def assume(
         keys = [*first.indices, *(key for each in fields for key in (each.name, *each.indices))]
         assumed[whole] = _put(assumed[whole], keys, value)
         # The inputs of imports below follow from those of their parent.
-        given = {key: assumed[f"Input:{prefix}{key}"] for key in inner.inputs if f"Input:{prefix}{key}" in assumed}
+        touched.add(whole)
+        given = {
+            key: assumed[of_key]
+            for key, decl in inner.inputs.items()
+            # Computed paths follow from the others, unless such an input is assumed itself.
+            if (of_key := f"Input:{prefix}{key}") in assumed and (decl.path is None or of_key in touched)
+        }
         assumed.update(source.observe(inner, given, prefix))
     return assumed, assumptions
 

@@ -20,12 +20,14 @@ from whyrun.log.events import (
     INTERRUPTED_TYPE,
     NOT_PUBLISHED,
     PLAIN_OWN,
+    UNREADABLE,
     damaged_line,
     id_problem,
     owner_problem,
     value_hash_problem,
 )
 from whyrun.log.lean_events import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
+from whyrun.snapshot.history.fold_reads import GetBlob, ReadsFold, WithReads, no_blobs
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
 
@@ -50,8 +52,9 @@ class _Reuse(msgspec.Struct, frozen=True):
 class RunFold:
     """Folds the events of one run into the records. The caller folds the runs in their order."""
 
-    def __init__(self, records: Records, run: int, file: str) -> None:
+    def __init__(self, records: Records, run: int, file: str, get_blob: GetBlob = no_blobs) -> None:
         self.records = records
+        self.reads = ReadsFold(records, run, get_blob)
         self.run = run
         self.name = run_name(run)
         self.file = file
@@ -112,6 +115,7 @@ class RunFold:
                 attempt.ok = True
                 attempt.outputs = tuple(entry[1])
                 attempt.duration = event.duration
+                self.observe(event, attempt, seq)
                 self.end_attempt(event.step_id, attempt)
             elif type(event) is not CfgMaterialized:
                 self.rare(event, seq)
@@ -172,6 +176,7 @@ class RunFold:
             raise self.incomplete(self.seq, f"`{step}` started, the run ended, and no event says how the step ended")
         for step, (attempt, _) in self.open.items():
             self.fail(step, attempt, "INTERRUPTED", INTERRUPTED_TYPE, INTERRUPTED_ERROR)
+        self.reads.finish()
         self.records.run, self.records.seq = self.run, self.seq
         self.records.open = frozenset(self.open) if self.mode != "compare" else frozenset()
         if self.mode != "compare":
@@ -184,6 +189,7 @@ class RunFold:
             attempt, outputs = entry
             if event.error_type == NOT_PUBLISHED:
                 attempt.outputs = tuple(outputs)
+            self.observe(event, attempt, seq)
             self.fail(event.step_id, attempt, event.status, event.error_type, event.error)
             return
         reuse = self.reused.pop(event.step_id, None)
@@ -219,7 +225,7 @@ class RunFold:
         if attempt.settled and whole:
             if record.unadopted or attempt.origin:
                 record.unadopted = record.unadopted_after(attempt)
-            settled = [a for a in settled if a.fingerprint != attempt.fingerprint]
+            settled = [a for a in settled if a.kind != attempt.kind]
             settled.append(attempt)
         if not attempt.ok and before.ok:
             record.success = before
@@ -244,17 +250,20 @@ class RunFold:
         if event.fingerprint is None:
             raise self.incomplete(seq, f"the reuse of `{event.step_id}` has no fingerprint")
         self.check_bindings(event.bindings, f"the reuse of `{event.step_id}`", seq)
-        own = self.attempt_with(event.step_id, event.fingerprint)
+        # Several results may have the fingerprint: their steps read other versions of undeclared files.
+        made = self.run_number(event.from_run, seq) if event.from_run is not None else 0
+        own = self.attempt_with(event.step_id, event.fingerprint, made)
         source = own if event.shared is None else None  # a result from the shared store is never an adopted one
         if event.from_step is not None and event.from_step != event.step_id:
             self.check_ids(seq, "Job", event.from_step)
-            source = self.attempt_for_others(event.from_step, event.fingerprint)
+            source = self.attempt_for_others(event.from_step, event.fingerprint, made)
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="reused")
+        if source is not None:
+            attempt.reads, attempt.packages = source.reads, source.packages
         # Adopted and kept bytes stay what they are when they are reused: only their own instance may use them.
         if own is not None and source is own:
             attempt.apart = own.own_sources or None
-        if event.from_run is not None:  # the run that executed it, however often it was reused since
-            attempt.made = self.run_number(event.from_run, seq)
+        attempt.made = made  # the run that executed it, however often it was reused since
         if event.shared is not None:
             attempt.duration = event.shared.duration
         elif source is not None:
@@ -279,7 +288,7 @@ class RunFold:
         attempt, record = reuse.attempt, self.records.steps.get(step)
         if len(reuse.outputs) == reuse.expected_outputs and record is not None and record.latest is attempt:
             record.unadopted = record.unadopted_after(attempt)
-            others = [a for a in record.attempts() if a.fingerprint != attempt.fingerprint]
+            others = [a for a in record.attempts() if a.kind != attempt.kind]
             record.settled = [*others, attempt] if others else None
 
     def finish_reuse(self) -> None:
@@ -288,17 +297,22 @@ class RunFold:
             self.reusing.attempt.outputs = tuple(self.reusing.outputs)
             self.reusing = None
 
-    def attempt_with(self, step: str, fingerprint: str) -> Attempt | None:
+    def attempt_with(self, step: str, fingerprint: str, made: int = 0, reads: int | None = None) -> Attempt | None:
+        """The latest with this fingerprint; of several, the one that this run made, or that read this."""
         self.finish_reuse()
         record = self.records.steps.get(step)
-        return record.by_fingerprint(fingerprint) if record is not None else None
+        if record is None:
+            return None
+        if reads is not None:
+            return record.by_fingerprint(fingerprint, lambda one: one.reads == reads)
+        return record.by_fingerprint(fingerprint, lambda one: one.made_in == made) or record.by_fingerprint(fingerprint)
 
-    def attempt_for_others(self, step: str, fingerprint: str) -> Attempt | None:
+    def attempt_for_others(self, step: str, fingerprint: str, made: int) -> Attempt | None:
         """The attempt that another step may reuse: never an adopted or kept one, but the one that it replaced."""
         self.finish_reuse()
         record = self.records.steps.get(step)
-        found = record.for_others() if record is not None else ()
-        return next((attempt for attempt in found if attempt.fingerprint == fingerprint), None)
+        found = [one for one in record.for_others() if one.fingerprint == fingerprint] if record is not None else []
+        return next((one for one in reversed(found) if one.made_in == made), found[-1] if found else None)
 
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
         """The events of an artifact's leaves come first; the event of the artifact itself completes the adoption.
@@ -315,10 +329,12 @@ class RunFold:
             self.adopting.setdefault(step, []).append(output)
             return
         self.adopted.add(step)
-        base = self.attempt_with(step, event.fingerprint)
+        reads, packages = self.observed(event, seq)
+        base = self.attempt_with(step, event.fingerprint, reads=reads)
         recorded = base.outputs if base is not None and base.has_result else ()
         taken = (output, *self.adopting.pop(step, ()))
-        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="adopted")
+        attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="adopted", reads=reads)
+        attempt.packages = packages
         attempt.outputs = tuple({o.id: o for o in (*recorded, *taken)}.values())
         if base is not None:
             others = {o.id for o in recorded} - {o.id for o in taken}
@@ -329,9 +345,10 @@ class RunFold:
         """The events of the outputs come first; this one completes them. A kill may come between them: then the result
         is not kept."""
         self.check_bindings(event.bindings, f"the kept result of `{event.step_id}`", seq)
-        base = self.attempt_with(event.step_id, event.old_fingerprint)
+        base = self.attempt_with(event.step_id, event.old_fingerprint, self.run_number(event.from_run, seq))
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="kept")
         attempt.made, attempt.kept = self.run_number(event.from_run, seq), (event.by, event.because)
+        attempt.reads, attempt.packages = self.observed(event, seq)
         attempt.outputs = tuple(self.keeping.pop(event.step_id, ()))
         if base is not None:
             attempt.duration = base.duration
@@ -362,6 +379,18 @@ class RunFold:
         return int(name[1:])
 
     # -- checks --
+
+    def observe(self, event: StepComplete | scan.StepFailed, attempt: Attempt, seq: int) -> None:
+        attempt.reads, attempt.packages = self.observed(event, seq)
+        if self.counts:
+            self.reads.ended(event.step_id, attempt, traced=event.traced)
+
+    def observed(self, event: WithReads, seq: int) -> tuple[int, int]:
+        """The numbers of its reads and of its packages."""
+        try:
+            return self.reads.numbers(event)
+        except (ValueError, *UNREADABLE) as wrong:
+            raise self.damaged(seq, f"what was observed of `{event.step_id}` cannot be read: {wrong}") from None
 
     def check_ids(self, line: int, kind: Kind | None, *ids: str) -> None:
         for text in ids:

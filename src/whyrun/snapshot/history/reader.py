@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 import time
 from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache, cached_property
 from pathlib import Path
 from sys import byteorder
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,25 +24,25 @@ from whyrun.artifacts.durable import atomic_write, checked, with_checksum
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.disk import Area
 from whyrun.errors import StateError, error
-from whyrun.log.decoding import decoded, read_long_list
-from whyrun.log.events import UNREADABLE, check_ids, damaged_line, id_problem
+from whyrun.log.events import check_ids
 from whyrun.log.lean_events import line_marks, read_lines, scan
 from whyrun.log.lock import running_run
 from whyrun.log.outcomes import lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.snapshot.history.fold import RunFold
+from whyrun.snapshot.history.fold_reads import GetBlob, no_blobs
 from whyrun.snapshot.index import IndexedSteps, JobBlock, into_blocks
+from whyrun.snapshot.observations import Observations
 from whyrun.snapshot.records import Attempt, InputRecord, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import Consumed
 
 if TYPE_CHECKING:
     from whyrun.log.tombstones import Tombstone
+    from whyrun.snapshot.history.bindings import BindingsReader
 
-VERSION = 18
+VERSION = 19
 COMPARING = ("graph", "snapshot")  # packages whose code decides which columns are equal
 TICK = 50_000_000  # nanoseconds
-_UNREADABLE_BINDINGS = "the bindings cannot be read"
-_LISTED_ACTION = "`.action` is a long list"
 MUCH = 1_000_000  # events: after folding so many, use the records of the new index, which need far less memory
 WORTH_INDEXING = 2000  # events: folding fewer is faster than writing the index
 
@@ -67,42 +67,12 @@ class _Index(msgspec.Struct, array_like=True):
     run: int
     seq: int
     pruned: str  # the digest of the tombstones that were folded with its runs
+    observations: Observations
 
 
 class _Memo(msgspec.Struct, array_like=True):
     code: str  # see `_comparing_code`
     digests: dict[str, str]  # by job
-
-
-class _Member(msgspec.Struct, gc=False):
-    """The fields of a binding's member that are used."""
-
-    id: str
-    sha256: str
-    form: str = msgspec.field(default="v", name="as")
-    listed: bool = False
-    files: dict[str, str] = {}
-
-
-class _LongList(msgspec.Struct, gc=False):
-    count: int
-    digest: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-    blob: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
-
-
-class _Bindings(msgspec.Struct, gc=False):
-    """Bindings are checked against these types, and then returned as recorded."""
-
-    bindings: dict[str, list[_Member] | _LongList]
-
-
-class _Plain(msgspec.Struct, gc=False):
-    bindings: dict[str, Any]
-
-
-# Made late: a plan with nothing to do reads no bindings.
-_binding_decoders = cache(lambda: (msgspec.json.Decoder(_Bindings), msgspec.json.Decoder(_Plain)))
-_members_decoder = cache(lambda: msgspec.json.Decoder(list[_Member]))
 
 
 class History:
@@ -116,7 +86,7 @@ class History:
     def __init__(
         self,
         state: WorkflowState,
-        get_blob: Callable[[str], bytes],
+        get_blob: GetBlob,
         *,
         through: int | None = None,
         without: Sequence[Tombstone] = (),
@@ -129,7 +99,6 @@ class History:
         self._partial = through is not None or bool(without)
         self._worth_indexing = worth_indexing
         self._records: Records | None = None
-        self._long_lists: dict[str, list[Any]] = {}  # digest → members
         self._marks: dict[int, Sequence[int]] = {}  # by number of an indexed run
 
     def _list_runs(self) -> None:
@@ -181,6 +150,12 @@ class History:
                 hint=f"`whyrun history {shlex.quote(step)}` lists what is left, each with the run that made it",
             )
 
+    @cached_property
+    def _bindings(self) -> BindingsReader:
+        from whyrun.snapshot.history.bindings import BindingsReader  # imported late: only where something changed
+
+        return BindingsReader(self._get_blob)
+
     def consumed(self, attempts: Iterable[Attempt]) -> Mapping[tuple[int, int], Consumed]:
         wanted: dict[int, set[int]] = {}
         for attempt in attempts:
@@ -189,7 +164,7 @@ class History:
         for number, lines in wanted.items():
             path = self._by_number[number].events_path
             for seq, line in read_lines(path, lines, self._marks.get(number, ())).items():
-                found[(number, seq)] = self._read_bindings(line, str(path), seq)
+                found[(number, seq)] = self._bindings.read(line, str(path), seq)
         return found
 
     def last_consumed(self, record: StepRecord | None) -> Consumed | None:
@@ -197,49 +172,10 @@ class History:
         success = record.last_success() if record is not None else None
         return self.consumed([success]).get((success.run, success.seq)) if success is not None else None
 
-    def _read_bindings(self, line: bytes, file: str, seq: int) -> dict[str, Any]:
-        """As recorded, with the members of long lists if their blobs can be read; LOG_DAMAGED if malformed."""
-        checked, plain = _binding_decoders()
-        try:
-            bindings = decoded(checked.decode, line).bindings
-        except UNREADABLE as wrong:
-            raise damaged_line(file, seq, f"{_UNREADABLE_BINDINGS}: {wrong}") from None
-        if isinstance(bindings.get(".action"), _LongList):
-            raise damaged_line(file, seq, f"{_UNREADABLE_BINDINGS}: {_LISTED_ACTION}")
-        found = decoded(plain.decode, line).bindings
-        for name, members in bindings.items():
-            if isinstance(members, _LongList):
-                found[name] = self._members(found[name], file, seq)
-            else:
-                _check_members(name, members, file, seq)
-        return found
-
     def check_ids(self) -> None:
         for run in self.runs:
             for event in run.events():
                 check_ids(event, str(run.events_path))
-
-    def _members(self, long_list: dict[str, Any], file: str, seq: int) -> Any:
-        """The members of a long list; the `{count, digest, blob}` itself if the blob cannot be read.
-
-        Many consumers share one fan-in, so each list is read once.
-        """
-        digest = long_list["digest"]
-        if digest not in self._long_lists:
-            try:
-                data = self._get_blob(long_list["blob"])
-                members = decoded(_members_decoder().decode, data)
-                _check_members(f"blob {long_list['blob']}", members, file, seq)
-                self._long_lists[digest] = read_long_list(long_list, lambda _: data)
-            except StateError as lost:
-                if lost.diagnostics[0].code != "STORE_DAMAGED":
-                    raise
-                return long_list
-            except UNREADABLE as wrong:
-                raise damaged_line(
-                    file, seq, f"the blob {long_list['blob']} holds no list of members: {wrong}"
-                ) from None
-        return self._long_lists[digest]
 
     # -- folding --
 
@@ -255,7 +191,7 @@ class History:
             while tombstones and tombstones[0].number < run.number:
                 fold_tombstone(records, tombstones.pop(0))
             before = _times(run)
-            has_ended, events = fold_run(records, run)
+            has_ended, events = fold_run(records, run, self._get_blob)
             fresh += events
             if has_ended:
                 ended[run.number] = before
@@ -311,9 +247,9 @@ class History:
         return bytes_sha256(msgspec.json.encode([stone for stone in self.tombstones if stone.number < number]))
 
     def _records_of(self, index: _Index) -> Records:
-        covered = self.runs[: len(index.runs)]
-        steps = IndexedSteps(index.blocks, index.steps, self._read_records, lambda: fold_runs(covered).steps)
-        return Records(steps, index.inputs, index.inputs_of, index.run, index.seq)
+        covered, get_blob = self.runs[: len(index.runs)], self._get_blob
+        steps = IndexedSteps(index.blocks, index.steps, self._read_records, lambda: fold_runs(covered, get_blob).steps)
+        return Records(steps, index.inputs, index.inputs_of, index.run, index.seq, observations=index.observations)
 
     def _read_records(self, first: int, end: int) -> bytes:
         try:
@@ -324,6 +260,8 @@ class History:
             return b""
 
     def _save(self, runs: list[_Covered], records: Records) -> bool:
+        if not records.observations.is_whole:
+            return False  # a later plan may find the blob
         try:
             return self._saved(runs, records)
         except (OverflowError, ValueError, TypeError, RecursionError):
@@ -335,7 +273,7 @@ class History:
         blocks, others, parts = into_blocks(records.steps)
         index = _Index(
             VERSION, byteorder, runs, blocks, others, records.inputs, records.inputs_of, records.run, records.seq,
-            self._pruned_before(records.run),
+            self._pruned_before(records.run), records.observations,
         )  # fmt: skip
         written = self._write("records", parts)
         del parts  # large, for a million steps
@@ -350,32 +288,9 @@ class History:
             return False  # no permission, or a read-only or full disk: planning works without the index, only slower
 
 
-def _check_members(name: str, members: Sequence[_Member], file: str, seq: int) -> None:
-    problem = _members_problem(name, members)
-    if problem is not None:
-        raise damaged_line(file, seq, problem)
-
-
-def _members_problem(name: str, members: Sequence[_Member]) -> str | None:
-    problems = (id_problem(member.id, None) for member in members)
-    return next((f"`{name}`: {problem}" for problem in problems if problem is not None), None)
-
-
-def bindings_problem(bindings: dict[str, Any]) -> str | None:
-    """Why `History` could not read these bindings of an event, or None. The blobs of long lists are not read."""
-    try:
-        checked = msgspec.convert({"bindings": bindings}, _Bindings).bindings
-    except msgspec.ValidationError as wrong:
-        return f"{_UNREADABLE_BINDINGS}: {wrong}"
-    if isinstance(checked.get(".action"), _LongList):
-        return f"{_UNREADABLE_BINDINGS}: {_LISTED_ACTION}"
-    short = ((name, members) for name, members in checked.items() if isinstance(members, list))
-    return next((problem for one in short if (problem := _members_problem(*one)) is not None), None)
-
-
-def fold_run(records: Records, run: RunRef) -> tuple[bool, int]:
+def fold_run(records: Records, run: RunRef, get_blob: GetBlob = no_blobs) -> tuple[bool, int]:
     """Fold one run into the records; returns whether it has ended, and its number of events."""
-    fold = RunFold(records, run.number, str(run.events_path))
+    fold = RunFold(records, run.number, str(run.events_path), get_blob)
     try:
         for events in scan(run.events_path):
             fold.feed(events)
@@ -396,10 +311,10 @@ def fold_tombstone(records: Records, stone: Tombstone) -> None:
     records.run, records.seq = stone.number, stone.events
 
 
-def fold_runs(runs: Sequence[RunRef]) -> Records:
+def fold_runs(runs: Sequence[RunRef], get_blob: GetBlob = no_blobs) -> Records:
     records = Records()
     for run in runs:
-        fold_run(records, run)
+        fold_run(records, run, get_blob)
     return records
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -54,6 +54,9 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             "files": dict(snapshot.files),
             "lost": sorted(snapshot.lost),
             **({"running": snapshot.running} if snapshot.running is not None else {}),
+            **({"reads": dict(snapshot.reads.present)} if snapshot.reads.present else {}),
+            **({"packages": dict(snapshot.reads.versions)} if snapshot.reads.versions else {}),
+            **({"count_packages": True} if snapshot.reads.counts_packages else {}),
             **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
             **({"asked": graph.asked} if graph.asked else {}),
             **({"connected": graph.connected} if graph.connected else {}),
@@ -109,8 +112,7 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         )
         for name, a in data["actions"].items()
     }
-    observed = _Recorded(data["files"], frozenset(data["lost"]))
-    snapshot = build_planning_snapshot(graph, log, observed, actions, running=data.get("running"))
+    snapshot = build_planning_snapshot(graph, log, _Recorded(data), actions, running=data.get("running"))
     return snapshot.with_shared(msgspec.convert(data.get("shared", {}), dict[str, SharedResult]))
 
 
@@ -130,8 +132,10 @@ def _shared_json(shared: Mapping[str, SharedResult]) -> Any:
 class _Recorded:
     """Implements `Observer` with the recorded observations."""
 
-    def __init__(self, files: Mapping[str, str], lost: frozenset[str]) -> None:
-        self.files, self.lost = files, lost
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self.files, self.lost = data["files"], frozenset(data["lost"])
+        self.reads, self.packages = data.get("reads", {}), data.get("packages", {})
+        self.counts_packages: bool = data.get("count_packages", False)
 
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
         return {path: self.files[path] for path in paths if path in self.files}
@@ -141,6 +145,14 @@ class _Recorded:
     def lost_blobs(self, checks: Sequence[BlobCheck]) -> Iterable[str]:
         return [check.key for check in checks if check.key in self.lost]
 
+    def contents(
+        self, files: Sequence[str], others: Collection[str], folders: Mapping[str, tuple[str, Collection[str]]]
+    ) -> Mapping[str, str]:
+        return {key: self.reads[key] for key in (*files, *others, *folders) if key in self.reads}
+
+    def versions(self, packages: Collection[str]) -> Mapping[str, str | None]:
+        return {name: self.packages[name] for name in packages if name in self.packages}
+
 
 def _input_json(value: InputValue) -> dict[str, Any]:
     found: dict[str, Any] = {"type": [value.type.base, value.type.depth], "sha256": value.sha256}
@@ -148,6 +160,8 @@ def _input_json(value: InputValue) -> dict[str, Any]:
         found["elements"] = [_input_json(item) for item in value.elements]
         if value.keys is not None:
             found["keys"] = value.keys.order
+    elif value.is_absent:
+        pass  # the empty hash says so
     elif value.path is not None:
         found["path"] = value.path
     else:

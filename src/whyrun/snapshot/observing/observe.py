@@ -5,7 +5,7 @@ from __future__ import annotations
 import fnmatch
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ from whyrun.workflow.model import (
     Type,
     Workflow,
 )
-from whyrun.workflow.values import is_sheet, value_problem
+from whyrun.workflow.values import absent_value, is_sheet, value_problem
 
 # --- files of patterns -------------------------------------------------------------------------------------------
 #
@@ -118,8 +118,10 @@ class InputObserver:
         return found, self.diagnostics
 
     def _workflow(self, workflow: Workflow, prefix: str, given: dict[str, Any], found: dict[str, InputValue]) -> None:
-        for name, decl in workflow.inputs.items():
+        for name, decl in sorted(workflow.inputs.items(), key=lambda each: each[1].path is not None):
             if name not in given:
+                if decl.path is not None:
+                    self._computed(workflow, prefix, decl, found)
                 continue  # reported when the values were collected
             value = given[name]
             id_ = f"Input:{prefix}{name}"
@@ -132,10 +134,21 @@ class InputObserver:
             handed = self._handed(imported, workflow.name, prefix, found)
             self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
 
+    def _computed(self, workflow: Workflow, prefix: str, decl: InputDecl, found: dict[str, InputValue]) -> None:
+        from whyrun.snapshot.observing.computed import computed_input  # imported late: most workflows have none
+
+        value = computed_input(workflow, decl, prefix, found, self.files, self.diagnostics)
+        if value is not None:
+            found[f"Input:{prefix}{decl.name}"] = value
+
+    def files(self, ids: Sequence[str], decl: InputDecl, paths: Sequence[str], hint: str) -> list[InputValue | None]:
+        """Files at computed paths; None after a problem, which is reported."""
+        return self._files(ids.__getitem__, decl.type, paths, decl.place, hint, required=decl.required)
+
     def _with_keys(self, id_: str, decl: InputDecl, value: InputValue) -> InputValue:
         """Keys belong to the declaration: an import may pass an array that has others."""
         if decl.key is None:
-            return value if value.keys is None else replace(value, keys=None)
+            return value if value.keys is None or decl.loops else replace(value, keys=None)
         from whyrun.workflow.keys import with_keys  # imported late: most workflows have no keys
 
         value, problems = with_keys(id_, decl, value)
@@ -149,8 +162,8 @@ class InputObserver:
         names = {"workflow": {"name": importing}}
         with_, places, child = imported.with_, imported.places, imported.workflow
         for name, decl in child.inputs.items():
-            if f"with.{name}" in imported.broken:
-                continue  # its value could not be parsed
+            if f"with.{name}" in imported.broken or decl.path is not None:
+                continue  # its value could not be parsed, or it is computed inside
             if name in with_:
                 if not _all_there(with_[name], prefix, found):
                     continue  # an input that it uses is missing, which is reported
@@ -269,7 +282,7 @@ class InputObserver:
         if type_.depth:
             return self._array(id_, type_, value, place)
         hint = f"a pattern needs an array: `{type_}[]`" if _GLOB.intersection(value) else _LOOKED_IN
-        return self._files(id_, type_, [value], place, hint)[0]
+        return self._files(lambda i: id_, type_, [value], place, hint)[0]
 
     def _sheet(self, id_: str, type_: Type, path: str, place: Place) -> InputValue | None:
         from whyrun.snapshot.observing.sheets import read_sheet  # imported late: most workflows have none
@@ -294,7 +307,8 @@ class InputObserver:
         else:
             listed = any(_GLOB.intersection(path) for path in value)
             hint = "write a pattern on its own, not in a list: `photos/*.png`" if listed else _LOOKED_IN
-            items = [item for item in self._files(id_, type_.element, value, place, hint) if item is not None]
+            names = (lambda i: id_) if len(value) == 1 else (lambda i: f"{id_}[{i}]")
+            items = [item for item in self._files(names, type_.element, value, place, hint) if item is not None]
         if len(items) < len(value):
             return None  # reported
         return InputValue(type_, [i.value for i in items], array_sha256(items), tuple(items), None)
@@ -333,7 +347,14 @@ class InputObserver:
         return None
 
     def _files(
-        self, id_: str, type_: Type, paths: Sequence[str], place: Place, missing_hint: str
+        self,
+        names: Callable[[int], str],
+        type_: Type,
+        paths: Sequence[str],
+        place: Place,
+        missing_hint: str,
+        *,
+        required: bool = True,
     ) -> list[InputValue | None]:
         relative = paths if are_normal(paths) else [self._relative(path) for path in paths]
         folders = type_.base == "directory"
@@ -344,6 +365,9 @@ class InputObserver:
             problems: Sequence[Diagnostic]
             if not is_utf8(path):  # found by a pattern
                 problems = [Diagnostic("NAME_INVALID", f"the name of {path!r} is not UTF-8", hint=_RENAME)]
+            elif sha is None and not required:
+                found.append(absent_value(type_))
+                continue
             elif sha is None:
                 hint = self._near(path, folders) or missing_hint
                 problems = [Diagnostic("INPUT_MISSING", f"there is no {type_.base} `{path}`", hint=hint)]
@@ -355,7 +379,7 @@ class InputObserver:
             else:
                 found.append(InputValue(type_, path, sha, None, path))
                 continue
-            name = id_ if len(paths) == 1 else f"{id_}[{i}]"
+            name = names(i)
             for problem in problems:
                 message = f"`{name}`: {problem.message}".replace(f"`{self.root}/", "`")  # the same on every machine
                 self.diagnostics.append(place.diagnostic(problem.code, message, problem.hint))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from whyrun.workflow.advice import Advice, bind_primary
+from whyrun.workflow.advice import Advice, bind_primary, give_primary_role
 from whyrun.workflow.model import CONDITIONAL, MERGE, PARALLEL, SEQUENTIAL, Place
 
 Branch = tuple[tuple[str, bool], ...]  # (condition, answer) that a step depends on, outermost first
@@ -38,6 +38,7 @@ class ShapeStep:
     branch: Branch | None = ()  # None: not known (a workflow file has no lists of branches)
     primary: frozenset[str] = frozenset()  # the datasets among them that are bound as the primary one
     auxiliary: frozenset[str] = frozenset()  # datasets that it reads as auxiliary data, beside the shape
+    auxiliary_by_role: frozenset[str] = frozenset()  # those among them that have this role, whatever their binding
 
 
 class ShapeProblem(NamedTuple):
@@ -126,7 +127,9 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProbl
         message = "no step reads a dataset"
         if beside:
             message += f" but as `auxiliary_data` ({_names(beside)}), and `{SEQUENTIAL}` starts from a primary one"
-        yield ShapeProblem(first, message, bind_primary(beside[0] if beside else None))
+        by_role = beside and any(beside[0] in step.auxiliary_by_role for step in steps)
+        hint = give_primary_role(beside[0]) if by_role else bind_primary(beside[0] if beside else None)
+        yield ShapeProblem(first, message, hint)
     yield from _chain(steps, steps)
 
 

@@ -199,14 +199,23 @@ class ReferenceReader(SelectorReader):
             )
         shape = known[name.attr]
         steps = self._steps(parts)
-        of_array = len(steps) if shape is None else min(shape.type.depth, len(steps))
+        if shape is not None and shape.is_computed and self.scope.before_files:
+            message = f"`inputs.{name.attr}` cannot be used {self.scope.where}: its own path is computed"
+            raise self.refuse(self.text.place(node), "EXPRESSION_FORBIDDEN", message, "use what its `path:` uses")
+        of_array = len(steps) if shape is None else min(shape.depth, len(steps))
         for number, (step, place, is_name) in enumerate(steps):
             if number >= of_array and shape is not None:
                 self._check_field(name.attr, shape, (step, place, is_name), of_array)
             elif is_name and shape is not None:
                 self._refuse_name(name.attr, shape, place)
-            elif isinstance(step, At) and shape is not None:
+            elif isinstance(step, At) and shape is not None and not shape.loops:
                 self._check_fixed(name.attr, shape, step, place)
+        if shape is not None and len(steps) < len(shape.loops):
+            loops = ", ".join(shape.loops)
+            message = f"the input `{name.attr}` is one file for each [{loops}]: it needs an index"
+            every = ", ".join(":" for _ in shape.loops)
+            hint = f"write `{name.attr}[{loops}]` for one, `{name.attr}[{every}]` for all"
+            raise self.refuse(self.text.place(node), "LOOP_MISMATCH", message, hint)
         if shape is None:
             of_array = next((number for number, (_, _, is_name) in enumerate(steps) if is_name), len(steps))
         selectors, fields = (tuple(step for step, _, _ in some) for some in (steps[:of_array], steps[of_array:]))
@@ -214,7 +223,7 @@ class ReferenceReader(SelectorReader):
         fan_in = any(isinstance(s, All) for s in ref.selectors)
         if shape is None or fields:
             return Resolved(ref, None, fan_in)  # the type of a field is that of its value
-        return Resolved(ref, Type(shape.type.base, shape.type.depth - len(ref.selectors)), fan_in)
+        return Resolved(ref, Type(shape.type.base, shape.depth - len(ref.selectors)), fan_in)
 
     def _steps(self, parts: list[Part]) -> list[tuple[Selector, Place, bool]]:
         """What follows the name of an input; the last is whether it is written as a name: `.size`."""

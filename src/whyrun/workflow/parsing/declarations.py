@@ -5,9 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec.structs import replace
+
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
-from whyrun.workflow.fields import MAX_ARRAY_DEPTH, Fields, Key, names_of
+from whyrun.workflow.expressions.template import parse_template
+from whyrun.workflow.fields import (
+    LIKE_A_PATH,
+    MAX_ARRAY_DEPTH,
+    NAME_PATTERN,
+    Fields,
+    Key,
+    example_of_type,
+    list_schema,
+    names_of,
+)
 from whyrun.workflow.model import (
     BASE_TYPES,
     MODES,
@@ -18,8 +30,8 @@ from whyrun.workflow.model import (
     InputDecl,
     Type,
 )
-from whyrun.workflow.nodes import MapNode, Node, Scalar, plain_value
-from whyrun.workflow.scope import InputShape
+from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, kind_of, plain_value
+from whyrun.workflow.scope import AnyName, InputShape, Names, Scope
 from whyrun.workflow.values import value_problem
 
 # --- `composition:` ----------------------------------------------------------------------------------------------
@@ -95,7 +107,6 @@ def _known(names: tuple[str, ...]) -> str:
 # --- inputs --------------------------------------------------------------------------------------------
 
 
-_PATH = lazy_regex(r"[/*]|\.[A-Za-z0-9]{1,5}$")
 _PLAIN = lazy_regex(r"[A-Za-z0-9_./-]+")
 
 INPUT_KEYS = (
@@ -121,12 +132,27 @@ INPUT_KEYS = (
         meaning="What names the elements of an array: `stem` or `name` of the files, a pattern with one `{}`, a field.",
         schema={"type": "string", "minLength": 1},
     ),
+    Key(
+        name="for",
+        meaning="With `path`: loops for which there is one file each.",
+        schema=list_schema(NAME_PATTERN),
+    ),
+    Key(
+        name="path",
+        meaning="The path of the file, computed from loop variables and inputs.",
+        schema={"type": "string", "minLength": 1},
+    ),
     Key(name="description", meaning="A sentence for people.", schema={"type": "string"}),
 )
 INPUT_KEY_NAMES = names_of(INPUT_KEYS)
 
 
 class Inputs(Fields):
+    def __init__(self, problems: Problems, loops: AnyName | frozenset[str]) -> None:
+        super().__init__(problems)
+        self.loops = loops
+        self.paths: dict[str, Node] = {}  # of inputs with computed paths, to be parsed when all names are known
+
     def input(self, key: Scalar, node: Node) -> tuple[InputDecl | None, InputShape | None]:
         """The declaration, and its shape even if another key of it is wrong."""
         what = f"input `{key.value}`"
@@ -147,6 +173,8 @@ class Inputs(Fields):
         named_by = self._key(fields["key"], declared, what) if "key" in fields else None
         if declared is None:
             return None, None
+        if "path" in fields or "for" in fields:
+            return self._computed(key, fields, declared, what, required is not False, description or "")
         decl = InputDecl(
             name=key.value,
             type=declared,
@@ -157,6 +185,53 @@ class Inputs(Fields):
             key=named_by,
         )
         return decl, None if "key" in fields and named_by is None else InputShape(declared, named_by is not None)
+
+    def _computed(
+        self, key: Scalar, fields: Mapping[str, Node], declared: Type, what: str, required: bool, description: str
+    ) -> tuple[InputDecl | None, InputShape | None]:
+        """An input at a computed path; `path` is parsed later."""
+        loops = self._loops(fields["for"], what) if "for" in fields else ()
+        if "path" not in fields:
+            hint = f'add the path of the file: `path: "data/${{{{ {(loops or ("loop",))[0]} }}}}.csv"`'
+            self.problems.add(key.place, "MISSING_KEY", f"{what} has `for`, but no `path`", hint)
+            return None, None
+        for other in ("default", "key"):
+            if other in fields:
+                self.wrong(fields[other], f"{what} has a `path`, so it has no `{other}`", "remove one of them")
+        node = fields["path"]
+        path = node.value if isinstance(node, Scalar) and isinstance(node.value, str) else None
+        if path is None:
+            self.wrong(node, f"`path` of {what} is {kind_of(node)}, not a string", "write `data/${{ loop }}.csv`")
+        if not declared.is_path or declared.depth:
+            hint = "write `type: file`" if not declared.is_path else f"write `type: {declared.base}`"
+            self.wrong(node, f"`path` of {what} is that of one file or folder, not of `{declared}`", hint)
+            return None, None
+        if path is not None and "${{" not in path and not loops:
+            self.wrong(node, f"`path` of {what} is not computed", f"write `default: {path}`")
+        if loops is None or path is None:
+            return None, None
+        self.paths[key.value] = node
+        decl = InputDecl(key.value, declared, required, NO_DEFAULT, description, key.place, loops=loops)
+        return decl, InputShape(declared, loops=loops, is_computed=True)
+
+    def _loops(self, node: Node, what: str) -> tuple[str, ...] | None:
+        listed = self.as_list(node, f"`for` of {what}", "write `for: [loop]`, and declare the loop under `loops:`")
+        if listed is None:
+            return None
+        loops = self.strings(listed, f"`for` of {what}", "a loop", "write its name")
+        unknown = [(name, item) for name, item in loops if name not in self.loops]
+        for name, item in unknown:
+            hint = did_you_mean(name, sorted(self.loops)) or "declare it under `loops:`"
+            self.problems.add(item.place, "UNKNOWN_LOOP", f"there is no loop `{name}`", hint)
+        return tuple(name for name, _ in loops) if len(loops) == len(listed.items) and not unknown else None
+
+    def with_path(self, decl: InputDecl, names: Names) -> InputDecl | None:
+        """The declaration with its `path`; None if that is wrong."""
+        where = f"in `path:` of input `{decl.name}`"
+        scope = Scope(names, where, frozenset({"inputs", "loops"}), loops=decl.loops, before_files=True)
+        failures = self.problems.failures
+        template = parse_template(self.paths[decl.name], scope, self.problems)
+        return None if self.problems.failures > failures else replace(decl, path=template)
 
     def _key(self, node: Node, declared: Type | None, what: str) -> str | None:
         from whyrun.workflow.keys import key_problem  # imported late: most workflows have no keys
@@ -184,7 +259,7 @@ class Inputs(Fields):
 
 
 def _input_example(node: Node) -> str:
-    """A value where a declaration is due, as a declaration with this default."""
+    """A value where a declaration is due, as a declaration of this type or with this default."""
     value = plain_value(node)
     if isinstance(value, list):
         return '{type: "string[]", default: […]}'
@@ -192,7 +267,9 @@ def _input_example(node: Node) -> str:
         return "{type: string}"
     kind = {bool: "boolean", int: "integer", float: "number"}.get(type(value), "string")
     assert isinstance(node, Scalar)
-    if kind == "string" and _PATH.search(node.text):
+    if kind == "string" and (type_ := example_of_type(node.text)) is not None:
+        return f"{{type: {type_}}}"
+    if kind == "string" and LIKE_A_PATH.search(node.text):
         kind = '"file[]"' if "*" in node.text else "file"
     text = f'"{node.text}"' if not _PLAIN.fullmatch(node.text) else node.text
     return f"{{type: {kind}, default: {text}}}"

@@ -216,14 +216,17 @@ class _FileReader:
         root = _Root(node, self.jobs.known_keys(node, _KEY_NAMES, "a workflow", _ELSEWHERE, "workflow"), self.jobs)
         self._reserve(node)
         name = self._name(root)
-        inputs, shapes_of_inputs = self._inputs(root.section("inputs", "write `Topic: {type: string}`"))
+        loops = root.section("loops", "write `segment: {count: 3}`")
+        loop_names = AnyName(loops.names) if loops.open else frozenset(loops.names)
+        reader = Inputs(self.problems, loop_names)
+        inputs, shapes_of_inputs = self._inputs(root.section("inputs", "write `Topic: {type: string}`"), reader)
         import_section = root.section("imports", "write `Intro: {workflow: ./intro.yaml}`")
         imported = self._imports(import_section)
         inside: dict[str, Names | None] = dict.fromkeys(import_section.names)
         inside.update((name, self.files.names[i.workflow.source]) for name, i in imported.items() if i.workflow)
-        loops = root.section("loops", "write `segment: {count: 3}`")
-        names = Names(shapes_of_inputs, AnyName(loops.names) if loops.open else frozenset(loops.names), {}, inside)
+        names = Names(shapes_of_inputs, loop_names, {}, inside)
         self._loops(loops, names)
+        self._read_paths(reader, inputs, names)
         if "jobs" not in root.fields and not root.may_have("jobs"):
             self.problems.add(self.top, "MISSING_KEY", "the workflow has no `jobs`", "add them below `jobs:`")
         section = root.section("jobs", "write the name of a job and its keys below it")
@@ -306,8 +309,15 @@ class _FileReader:
                 else:
                     self.taken[key.value] = (kind, key.place)
 
-    def _inputs(self, section: _Section) -> tuple[dict[str, InputDecl], dict[str, InputShape | None]]:
-        reader = Inputs(self.problems)
+    def _read_paths(self, reader: Inputs, inputs: dict[str, InputDecl], names: Names) -> None:
+        for name in reader.paths:
+            decl = reader.with_path(inputs[name], names) if name in inputs else None
+            if decl is not None:
+                inputs[name] = decl
+            elif inputs.pop(name, None) is not None:
+                self.broken.add(f"inputs.{name}")
+
+    def _inputs(self, section: _Section, reader: Inputs) -> tuple[dict[str, InputDecl], dict[str, InputShape | None]]:
         decls: dict[str, InputDecl] = {}
         shapes: dict[str, InputShape | None] = dict.fromkeys(section.names)
         for key, node in section.entries:

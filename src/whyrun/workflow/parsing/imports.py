@@ -102,6 +102,8 @@ def check_import_inputs(
             )
             continue
         message = _misfit(decl.type, value, template, names) if f"with.{name.value}" not in broken else None
+        if decl.path is not None:
+            message = "it takes no value, because its path is computed"
         if message is not None:
             broken.add(f"with.{name.value}")
             fields.problems.add(value.place, "INPUT_TYPE", f"input `{name.value}` of {what}: {message}")
@@ -112,7 +114,7 @@ def check_import_inputs(
     for decl in workflow.inputs.values():
         if "with" in broken or decl.name in given or f"inputs.{decl.name}" in workflow.broken:
             continue
-        if decl.required and decl.default is NO_DEFAULT:
+        if decl.required and decl.default is NO_DEFAULT and decl.path is None:
             fields.problems.add(
                 key.place,
                 "INPUT_MISSING",

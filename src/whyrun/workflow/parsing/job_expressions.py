@@ -22,7 +22,7 @@ from whyrun.workflow.expressions.template import (
 from whyrun.workflow.fields import NAME, PARAMETER_NAME
 from whyrun.workflow.model import Expression, OutputDecl, Place, Template
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates, kind_of, places_below, plain_value
-from whyrun.workflow.parsing.outputs import Outputs
+from whyrun.workflow.parsing.outputs import Outputs, outputs_example
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names, OutputShape, Scope
 
 _USES = lazy_regex(r"[^\s$]+")
@@ -112,7 +112,7 @@ class JobExpressions(Outputs):
     def outputs(self, job: JobDraft, node: Node) -> dict[str, OutputDecl]:
         """`outputs`. Sets `job.output_shapes`."""
         outputs: dict[str, OutputDecl] = {}
-        entries = self.as_map(node, f"`outputs` of {job.what}", "write `outputs: {Picture: {type: image}}`")
+        entries = self.as_map(node, f"`outputs` of {job.what}", f"write `outputs: {{{outputs_example(node)}}}`")
         shapes: dict[str, OutputShape] = {}
         duplicates = entries.duplicates if entries else set()
         scope = job.scope("in a `path:`", _PATH_ROOTS)

@@ -96,7 +96,7 @@ class Loops(Fields):
             message = f"`{node.value}` alone is not a source of {what}"
             self.wrong(node, message, f"write `inputs.{node.value}`", "UNKNOWN_REFERENCE")
             return None
-        scope = Scope(names, "in a loop", frozenset({"inputs"}), binding=True)
+        scope = Scope(names, "in a loop", frozenset({"inputs"}), binding=True, before_files=True)
         expression = parse_expression(node.value, node.locate, scope, self.problems)
         if expression is None:
             return None
@@ -127,7 +127,8 @@ class Loops(Fields):
 
     def _computed(self, node: Node, what: str, names: Names) -> Any:
         """The node as an expression over inputs, alone or within a string; None if it is none, or wrong."""
-        return parse_template(node, Scope(names, f"in {what}", frozenset({"inputs"})), self.problems)
+        scope = Scope(names, f"in {what}", frozenset({"inputs"}), before_files=True)
+        return parse_template(node, scope, self.problems)
 
     def _count(self, node: Node, what: str, names: Names) -> Any:
         if _has_expression(node):

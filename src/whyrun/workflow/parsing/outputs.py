@@ -10,7 +10,16 @@ from msgspec.structs import replace
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.template import parse_template
-from whyrun.workflow.fields import Fields, Key, list_schema, names_of, object_schema, path_problem
+from whyrun.workflow.fields import (
+    LIKE_A_PATH,
+    Fields,
+    Key,
+    example_of_type,
+    list_schema,
+    names_of,
+    object_schema,
+    path_problem,
+)
 from whyrun.workflow.model import (
     BASE_TYPES,
     VALUE_TYPES,
@@ -24,7 +33,7 @@ from whyrun.workflow.model import (
     Selector,
     Template,
 )
-from whyrun.workflow.nodes import Node, Scalar, kind_of
+from whyrun.workflow.nodes import ListNode, Node, Scalar, kind_of
 from whyrun.workflow.scope import Names, Scope
 
 LEAF_TYPES = (*sorted(VALUE_TYPES), "json")
@@ -71,11 +80,29 @@ OUTPUT_KEYS = (
 _OUTPUT_NAMES, _COMPARE_NAMES = names_of(OUTPUT_KEYS), names_of(COMPARE_KEYS)
 
 
+def _output_example(node: Node) -> str:
+    """A value where a declaration is due, as a declaration of this type or with this path."""
+    text = node.value if isinstance(node, Scalar) and isinstance(node.value, str) else ""
+    if example_of_type(text) == text:  # and no array
+        return f"{{type: {text}}}"
+    if LIKE_A_PATH.search(text) and path_problem(text) is None:
+        return f'{{type: file, path: "{text}"}}'
+    return "{type: file}"
+
+
+def outputs_example(node: Node) -> str:
+    """A list where a map is due, as declarations of what it names."""
+    named = [item.text for item in node.items if isinstance(item, Scalar)] if isinstance(node, ListNode) else []
+    if not named or not all(map(str.isidentifier, named)):
+        return "Picture: {type: image}"
+    return ", ".join(f"{name}: {{type: file}}" for name in named)
+
+
 class Outputs(Fields):
     def output(self, key: Scalar, node: Node, names: Names, scope: Scope) -> tuple[OutputDecl | None, str | None]:
         """The declaration, and the type even if another key of it is wrong."""
         what = f"output `{key.value}`"
-        entries = self.as_map(node, what, f"write `{key.value}: {{type: file}}`")
+        entries = self.as_map(node, what, f"write `{key.value}: {_output_example(node)}`")
         if entries is None:
             return None, None
         fields = self.known_keys(entries, _OUTPUT_NAMES, what, place="output")

@@ -293,6 +293,8 @@ class Links:
         bound = [each for binding in step.bindings.values() if binding.name != AUXILIARY for each in binding.bound]
         refs = [ref for each in bound for ref in refs_of(each) if not self._is_auxiliary(ref)]
         branch = self.branch_of(id_)
+        read = frozenset().union(*(_datasets_of(step, name) for name in step.bindings))
+        by_role = frozenset(name for name in read if self.manifest.datasets[name].role == AUXILIARY)
         return ShapeStep(
             id_,
             step.place,
@@ -305,7 +307,8 @@ class Links:
             conditional=bool(branch),
             branch=branch,
             primary=_datasets_of(step, PRIMARY),
-            auxiliary=_datasets_of(step, AUXILIARY),
+            auxiliary=_datasets_of(step, AUXILIARY) | by_role,
+            auxiliary_by_role=by_role,
         )
 
     def _join(self, first: FirstRef) -> Join:

@@ -1,0 +1,111 @@
+"""Inputs at computed paths: one file for each combination of the input's loops, `Input:Network[asia]`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Protocol
+
+from whyrun.errors import Diagnostic
+from whyrun.graph.expand import loop_values, texts_of
+from whyrun.graph.fingerprint import array_sha256
+from whyrun.graph.inputs import Scope
+from whyrun.graph.slots import values_of
+from whyrun.graph.tables import JobTable
+from whyrun.graph.template import inputs_in, inputs_of_loop
+from whyrun.ids import Index
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import InputDecl, JobDecl, Type, Workflow
+from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, Keys, absent_value
+
+_LOOKED = "its `path:` computes it; with `required: false` it may be missing"
+
+
+class Files(Protocol):
+    """Observes files: `InputObserver.files`."""
+
+    def __call__(self, ids: Sequence[str], decl: InputDecl, paths: Sequence[str], hint: str) -> list[InputValue | None]:
+        """By path; None after a problem, which is reported. A missing file is absent if the input is not required."""
+
+
+def computed_input(
+    workflow: Workflow,
+    decl: InputDecl,
+    prefix: str,
+    found: Mapping[str, InputValue],
+    files: Files,
+    problems: list[Diagnostic],
+) -> InputValue | None:
+    """None if it is not known; what is wrong with it is reported, here or where its loops are expanded."""
+    loops: dict[str, Sequence[Index]] = {}
+    used = inputs_in([decl.path])
+    for name in decl.loops:
+        if name not in workflow.loops:
+            return None
+        used |= inputs_of_loop(workflow.loops[name])
+    if any(f"Input:{prefix}{name}" not in found for name in used):
+        return None
+    for name in decl.loops:
+        of_loop: list[Diagnostic] = []
+        loops[name] = loop_values(workflow.loops[name], prefix, found, of_loop)
+        if of_loop:
+            return None
+    number = prod(map(len, loops.values()))
+    if number > MAX_INSTANCES:
+        message = f"input `{decl.name}` has {number} files; the limit is {MAX_INSTANCES}"
+        problems.append(decl.place.diagnostic("WRONG_TYPE", message, TOO_LONG))
+        return None
+    paths = _paths(decl, prefix, loops, found, problems)
+    if paths is None:
+        return None
+    there = [(id_, path) for id_, path in paths if path]
+    observed = iter(files([id_ for id_, _ in there], decl, [path for _, path in there], _LOOKED))
+    items = [next(observed) if path else absent_value(decl.type) for _, path in paths]
+    if any(item is None for item in items):
+        return None
+    return _nested(decl.type, list(loops.values()), [item for item in items if item is not None])
+
+
+def _paths(
+    decl: InputDecl,
+    prefix: str,
+    loops: Mapping[str, Sequence[Index]],
+    found: Mapping[str, InputValue],
+    problems: list[Diagnostic],
+) -> list[tuple[str, str]] | None:
+    """(ID, path) of each file; an empty path is absent. None after a problem."""
+    rows = list(product(*loops.values()))
+    position = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
+    scope = Scope(prefix, loops, position, {}, {}, found, problems)
+    template = JobDecl(name=decl.name, place=decl.place, loops=decl.loops)
+    table = JobTable(0, prefix + decl.name, template, rows, texts_of(rows), 0)
+    before = len(problems)
+    values = values_of(scope, table, decl.path, decl.place, "Input")
+    if len(problems) > before:
+        return None
+    paths: list[tuple[str, str]] = []
+    for text, value in zip(table.texts, values, strict=True):
+        id_ = f"Input:{prefix}{decl.name}{text}"
+        if value in (None, "") and not decl.required:
+            paths.append((id_, ""))
+        elif isinstance(value, str) and value and "\0" not in value:
+            paths.append((id_, value))
+        else:
+            message = f"`{id_}`: its path is {'empty' if value in (None, '') else repr(value)}"
+            hint = "with `required: false` a file without a path is absent" if value in (None, "") else None
+            problems.append(decl.place.diagnostic("INPUT_TYPE", message, hint))
+    return paths if len(problems) == before else None
+
+
+def _nested(type_: Type, axes: Sequence[Sequence[Index]], items: Sequence[InputValue]) -> InputValue:
+    """The files as an array for each loop, whose values are its keys."""
+    if not axes:
+        return items[0]
+    axis, inner = axes[0], axes[1:]
+    step = prod(map(len, inner))
+    parts = [_nested(type_, inner, items[i * step : (i + 1) * step]) for i in range(len(axis))]
+    keys = None if isinstance(axis, range) and axis.start == 0 else Keys(axis)
+    return InputValue(
+        Type(type_.base, len(axes)), [part.value for part in parts], array_sha256(parts), tuple(parts), None, keys
+    )

@@ -1,0 +1,140 @@
+"""Looks at what undeclared reads and packages are now, each distinct one once. Reads through its arguments only."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from whyrun.graph.fingerprint import counted
+from whyrun.graph.tables import Graph, InputAt, JobTable, Known
+from whyrun.ids import split_site
+from whyrun.log.reads import own_names
+from whyrun.snapshot.observations import KnownRead
+from whyrun.snapshot.read_edges import Made, find_made, with_read_edges
+from whyrun.snapshot.reads import ObservedReads
+from whyrun.snapshot.records import StepRecord
+from whyrun.snapshot.snapshot import ActionFacts, LogReader, Observer
+
+
+class ReadsLook:
+    """First at what the last successes read; then, for instances that may run, at what their earlier attempts read."""
+
+    def __init__(
+        self,
+        log: LogReader,
+        observe: Observer,
+        columns: Sequence[tuple[Sequence[int], Sequence[int]]],
+    ) -> None:
+        """`columns`: by table, the numbers of reads and of packages by row."""
+        self.log, self.observe, self.columns = log, observe, columns
+        self.observations = log.records.observations
+        self.used = {number for reads, _ in columns for number in set(reads) if number}
+        self.packages = {number for _, packages in columns for number in set(packages) if number}
+        self.seen: set[KnownRead] = set()
+        self.made: dict[str, Made] = {}
+        self.present: dict[str, str] = {}
+        self.versions: dict[str, str | None] = {}
+
+    def look(
+        self, graph: Graph, rows: Sequence[Sequence[StepRecord | None]], actions: Mapping[str, ActionFacts]
+    ) -> Graph:
+        """Returns the graph with the edges that follow from the reads."""
+        self._look_at(graph, self.used)
+        self._look_at_packages(self.packages)
+
+        def is_outdated(table: JobTable, row: int) -> bool:
+            return self._is_outdated(table, row, rows[table.number][row], actions[table.name])
+
+        return with_read_edges(graph, [reads for reads, _ in self.columns], self.observations, self.made, is_outdated)
+
+    def look_at_earlier(self, graph: Graph, histories: Iterable[StepRecord]) -> None:
+        attempts = [one for record in histories for one in (*record.attempts(), *(record.unadopted or ()))]
+        self._look_at(graph, {attempt.reads for attempt in attempts if attempt.reads} - self.used)
+        self._look_at_packages({attempt.packages for attempt in attempts if attempt.packages} - self.packages)
+
+    @property
+    def found(self) -> ObservedReads:
+        return ObservedReads(
+            self.observations, dict(self.present), dict(self.made), dict(self.versions), self.observe.counts_packages
+        )
+
+    def changed_rows(self, graph: Graph) -> list[int]:
+        """The nodes whose last success read something that seems to be otherwise now."""
+        found: list[int] = []
+        reads = {number for number in self.used if any(map(self._has_changed, self.observations.reads_of(number)))}
+        packages = (
+            {number for number in self.packages if self._have_changed(number)}
+            if self.observe.counts_packages
+            else set()
+        )
+        for table, (by_row, packages_by_row) in zip(graph.tables, self.columns, strict=True):
+            if reads:
+                found.extend(table.base + row for row, number in enumerate(by_row) if number in reads)
+            if packages:
+                found.extend(table.base + row for row, number in enumerate(packages_by_row) if number in packages)
+        return found
+
+    def _has_changed(self, read: KnownRead) -> bool:
+        return read.content is None or self.present.get(read.key, read.content) != read.content
+
+    def _have_changed(self, number: int) -> bool:
+        recorded = self.observations.packages_of(number)
+        return any(self.versions.get(name, version) != version for name, version in recorded.items())
+
+    def _look_at(self, graph: Graph, numbers: Iterable[int]) -> None:
+        reads = {read for number in numbers for read in self.observations.reads_of(number)} - self.seen
+        if not reads:
+            return
+        self.seen |= reads
+        self.made |= find_made(graph, reads)
+        in_order = sorted(reads, key=lambda read: read.key)
+        self.present |= _otherwise(in_order, graph, self.observe)
+
+    def _look_at_packages(self, numbers: Iterable[int]) -> None:
+        recorded = [self.observations.packages_of(number) for number in numbers]
+        names = {name for packages in recorded for name in packages}
+        if not names:
+            return
+        now = self.observe.versions(sorted(names))
+        for packages in recorded:
+            for name, version in packages.items():
+                if name in now and now[name] != version:
+                    self.versions[name] = now[name]
+
+    def _is_outdated(self, table: JobTable, row: int, record: StepRecord | None, action: ActionFacts) -> bool:
+        """Whether the action, a parameter or an input of an instance is not that of the attempt whose reads count."""
+        attempt = None if record is None else record.last_success() or record.latest
+        if attempt is None:
+            return True
+        before = self.log.consumed([attempt]).get((attempt.run, attempt.seq), {})
+        now = {".action": action.sha256}
+        for slot in counted(table, action.uncounted):
+            term = slot.column.at(row)
+            if isinstance(term, Known):
+                now[slot.name] = term.sha256
+            elif isinstance(term, InputAt):
+                now[slot.name] = term.value.sha256
+        return any([one["sha256"] for one in _listed(before.get(name))] != [sha256] for name, sha256 in now.items())
+
+
+def _listed(members: object) -> Sequence[Mapping[str, str]]:
+    return members if isinstance(members, list) else ()
+
+
+def _otherwise(reads: Sequence[KnownRead], graph: Graph, observe: Observer) -> dict[str, str]:
+    """By key: what is there now, where some of these reads found something else."""
+    files = list(dict.fromkeys(read.path for read in reads if read.kind == "file"))
+    others = dict.fromkeys(read.path for read in reads if read.kind in ("absent", "unknown"))
+    folders: dict[str, tuple[str, Collection[str]]] = {}
+    for read in reads:
+        if read.kind == "folder" and read.key not in folders:
+            folders[read.key] = read.path, own_names(_published_by(graph, read.job), read.path)
+    known = set(files)
+    now = observe.contents(files, [path for path in others if path not in known], folders)
+    return {read.key: now[read.key] for read in reads if read.key in now and now[read.key] != read.content}
+
+
+def _published_by(graph: Graph, job: str) -> Iterable[str]:
+    for table in graph.tables:
+        if table.name == job:
+            for output in table.outputs:
+                yield from (split_site(site)[0] for site in output.paths or ())
