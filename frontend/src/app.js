@@ -82,6 +82,8 @@ export class App extends LitElement {
 
   // On a narrow screen the tabs and the runs go off the side: the current one is brought into sight.
   updated() {
+    const dialog = this.querySelector('dialog.help') // it can open only where it stands in the page
+    if (dialog && !dialog.open) dialog.showModal()
     if (this.sighted === location.hash) return
     const current = this.querySelectorAll('.tabs [aria-current], .stops [aria-current]')
     if (current.length) this.sighted = location.hash

@@ -57,6 +57,8 @@ export const stateOf = (name) =>
 // The letters of the states in `cells`, in plans and in what-if answers.
 export const LETTERS = {c: 'clean', p: 'planned', r: 'reused', d: 'deferred', i: 'inactive', o: 'open', n: 'pinned'}
 
+export const wordOf = (name) => (STATES[name] ?? OUTCOMES[name])?.word ?? name
+
 export function lettersOf(text) {
   const counts = {}
   for (const letter of text) {
