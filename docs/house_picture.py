@@ -33,7 +33,7 @@ FLOORS: list[tuple[str, list[tuple[str, str]]]] = [
             ("project_config", "whyrun.toml"),
         ],
     ),
-    ("places", [("environments", "locked packages, virtual environments")]),
+    ("places", [("environments", "locked packages, virtual environments, containers")]),
     ("bytes, files", [("artifacts", "hashing, store, publishing"), ("workflow", "FILE → MODEL: parsing, expressions")]),
     ("ground", [("ids", ""), ("errors", ""), ("json_values", ""), ("disk", ""), ("lazy_regex", ""), ("notebook", "")]),
 ]

@@ -61,6 +61,7 @@ MADE_ONCE = {
     "installed": "",
     "through": "",
     "linked_story": "",
+    "image": "containers",
 }
 
 

@@ -76,6 +76,7 @@ CODES: dict[str, Code] = {
     "BUNDLE_TOO_LARGE": _invalid("The project folder is too large to be sent to another machine."),
     "ENVIRONMENT_INVALID": _invalid("`environment:` names a file that does not say exact versions of its packages."),
     "ENVIRONMENT_FAILED": _invalid("The environment of a planned job cannot be made; nothing ran."),
+    "CONTAINER_FAILED": _invalid("A job needs a container, and there is no engine or no image; nothing ran."),
     "SANDBOX_UNAVAILABLE": _invalid("A step must run in a sandbox, but this machine cannot create one."),
     "USAGE": _invalid("The arguments or options of a command do not fit together."),
     "NOT_KEEPABLE": _invalid("`keep` cannot let this result stand, or there is nothing to keep."),

@@ -244,9 +244,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def looked_up(self) -> dict[str, LookedUp]:
         """By job that could be parsed: its action, or the problems of its `uses:` and `with:`."""
-        code_cache = CodeCache(self.folder)
-        jobs = sorted(self._jobs.items())
-        return {name: look_up_action(decl, self.folder, self.inspector, code_cache) for name, decl in jobs}
+        jobs, code = sorted(self._jobs.items()), CodeCache(self.folder, self.state_dir)
+        return {name: look_up_action(decl, self.folder, self.inspector, code) for name, decl in jobs}
 
     def declared_actions(self) -> dict[str, tuple[str, LookedUp]]:
         """By job that could be parsed: its `uses:`, and the result of looking it up."""
@@ -327,7 +326,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
         found = list(self.reading.problems)
         found += [*self._read_config[1], *self._observed[1]]
         found.extend(self._graph_problems())
-        code_cache = CodeCache(self.folder)
+        code_cache = CodeCache(self.folder, self.state_dir)
         for flow in self.reading.files:
             for decl in flow.jobs.values():
                 found.extend(look_up_action(decl, self.folder, self.inspector, code_cache).problems)
@@ -372,8 +371,9 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
     def is_current(self, job: str) -> bool:
         """Is the code of a job's action still the planned one? Reads it again."""
-        facts = look_up_action(self._jobs[job], self.folder, self.inspector).facts
-        return facts is not None and facts.sha256 == self.actions[job].sha256
+        code = CodeCache(self.folder, self.state_dir)
+        now = look_up_action(self._jobs[job], self.folder, self.inspector, code).facts
+        return now is not None and now.sha256 == self.actions[job].sha256
 
     def history(self, through: int | None = None) -> History:
         return History(self.state, self.store.read, through=through)

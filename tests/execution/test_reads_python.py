@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from importlib import metadata
 from typing import Any
 
 import pytest
@@ -214,3 +215,23 @@ def test_the_environment_of_the_interpreter_does_not_count(project: Make) -> Non
         "__pycache__/x.txt": "",
     }
     assert observed(project(jobs("go"), files).succeed()) == {"Job:Go": {}}
+
+
+def test_the_packages_that_a_step_imported_have_their_versions_on_record(project: Make) -> None:
+    code = """
+        import importlib
+        def named():
+            import numpy, yaml
+            return {"T": numpy.__name__}
+        def by_name(): return {"T": importlib.import_module("duck" + "db").__name__}
+        def nothing():
+            import json, xml.dom
+            return {"T": ""}
+        """
+    workflow = jobs("named", "by_name", "nothing")
+    ran = project(workflow, {"steps.py": code}).succeed()
+    packages = {event.step_id: event.packages for event in ran.of(ev.StepComplete)}
+    pyyaml, numpy = ({name: metadata.version(name)} for name in ("pyyaml", "numpy"))
+    assert packages["Job:Named"] == {**numpy, **pyyaml}
+    assert packages["Job:ByName"].items() >= {"duckdb": metadata.version("duckdb")}.items()
+    assert packages["Job:Nothing"] == {}

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
+from importlib import metadata
 
 import pytest
 
@@ -92,6 +93,7 @@ def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
         ls data > "$out_T"
         test -e conf.json || true
         ./tool.sh
+        python3 -c "import yaml, json"
         (cat data/x.csv > scratch.txt; mv scratch.txt moved.txt; cat moved.txt; rm moved.txt)
         cat .git/HEAD; echo log >> log.txt; cat log.txt
         """
@@ -107,7 +109,9 @@ def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
     tool = "#!/bin/sh\ntrue\n"
     lab = project(workflow, {"data/x.csv": "x", "tool.sh": tool, ".git/HEAD": "ref"})
     (lab.root / "tool.sh").chmod(0o755)
-    assert observed(lab.succeed()) == {
+    ran = lab.succeed()
+    assert ends(ran)["Job:Look"].packages == {"pyyaml": metadata.version("pyyaml")}
+    assert observed(ran) == {
         "Job:Look": [
             Read("conf.json", "absent", by="strace"),
             Read("data", "folder", folder_sha256(["x.csv"]), "strace"),

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from observed_lab import absent, file, folder, saw
 
 from forging import forge_events
+from observed_lab import absent, file, folder, saw
 from project_lab import Heard, Lab, codes, reasons
 from whyrun.errors import WhyrunError
 from whyrun.evidence.verify.verify import verify
@@ -19,6 +19,7 @@ from whyrun.execution.adopt.keep import keep_results
 from whyrun.facts.plans import plan_of_run
 from whyrun.log.reads import Read
 from whyrun.planning.plan import Plan, compute_execution_plan
+from whyrun.planning.tracing import jobs_to_trace
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
@@ -349,3 +350,33 @@ def test_another_version_of_a_package_runs_nothing_unless_the_project_says_so(fi
     assert list(observed(fitted.plan())) == ["Job:Fit[1]"]
     saw(fitted, {})
     plan_of_run(fitted.opened(), "r0001")
+
+
+# --- which jobs are traced ---------------------------------------------------------------------------------------
+
+
+def traced(lab: Lab, **options: Any) -> set[str]:
+    snapshot = lab.snapshot(options.get("sets", ()))
+    return set(jobs_to_trace(snapshot, compute_execution_plan(snapshot).planned))
+
+
+def test_a_job_is_traced_once_and_again_after_its_script_or_an_undeclared_read_has_changed(project: Make) -> None:
+    lab = project(FLOW, FILES)
+    assert traced(lab) == {"Fit", "Sum"}
+    lab.succeed()
+    reads = {"Job:Fit[0]": [file(lab, HELPER, "strace")]}
+    saw(lab, reads, traced=["Job:Fit[0]"])
+    assert traced(lab, sets=["Two=[0, 1, 5]"]) == {"Sum"}, "a new instance of a traced job; the other was never traced"
+    lab.write({HELPER: "2"})
+    assert traced(lab) == {"Fit", "Sum"}
+    lab.write({HELPER: "1"}).edit("workflow.yaml", 'echo "$i" >', 'printf "$i" >')
+    assert traced(lab) == {"Fit", "Sum"}
+    lab.edit("workflow.yaml", 'printf "$i" >', 'echo "$i" >')
+    saw(lab, reads, traced=["Job:Fit[0]"], packages={"Job:Fit[1]": {"msgspec": "0.0.1"}})
+    lab.write({"out/fit-1.txt": "edited"})
+    assert traced(lab) == set(), "its own result comes back"
+    lab.blob(lab.snapshot().available_artifacts["Artifact:Fit.Text[0]"].sha256).unlink()
+    lab.write({"out/fit-0.txt": "edited"})
+    assert traced(lab) == {"Sum"}
+    saw(lab, reads, traced=["Job:Fit[0]"], packages={"Job:Fit[0]": {"msgspec": "0.0.1"}})
+    assert traced(lab) == {"Fit", "Sum"}, "another version of a package is installed"

@@ -25,7 +25,7 @@ from whyrun.workflow.parsing.job_keys import JOB_KEYS, RETRIES_KEYS
 from whyrun.workflow.parsing.loops import LOOP_KEYS
 from whyrun.workflow.parsing.outputs import COMPARE_KEYS, OUTPUT_KEYS
 from whyrun.workflow.parsing.parse import parse_workflow, workflow_schema
-from whyrun.workflow.parsing.running_keys import ENVIRONMENT_KEYS, SANDBOX_KEYS
+from whyrun.workflow.parsing.running_keys import CONTAINER_KEYS, ENVIRONMENT_KEYS, SANDBOX_KEYS
 
 NOT_KEYS = {"name", "place", "places", "broken", "in_plan"}  # fields of `JobDecl` that no key gives
 NAMES = [row.name for row in JOB_KEYS]
@@ -55,6 +55,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "resources": ({"gpu": 1}, {"gpu": 2}),
     "sandbox": ({"memory": "2GB"}, {"network": True}),
     "environment": ({"python": "requirements.txt"}, {"python": "other.txt"}),
+    "container": ({"image": f"debian@sha256:{'a' * 64}"}, {"image": f"debian@sha256:{'b' * 64}"}),
     "isolation": ("shared", "process"),
     "deterministic": (True, False),
     "description": ("one", "two"),
@@ -97,7 +98,7 @@ def test_every_field_of_a_job_has_one_row_and_every_row_a_field() -> None:
     "keys",
     [
         WORKFLOW_KEYS, INPUT_KEYS, LOOP_KEYS, IMPORT_KEYS, OUTPUT_KEYS, COMPARE_KEYS, JOB_KEYS, RETRIES_KEYS,
-        SANDBOX_KEYS, ENVIRONMENT_KEYS,
+        SANDBOX_KEYS, ENVIRONMENT_KEYS, CONTAINER_KEYS,
     ],
 )  # fmt: skip
 def test_every_row_has_a_sentence_and_a_schema(keys: tuple[Key, ...]) -> None:

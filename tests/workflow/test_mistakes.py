@@ -336,7 +336,7 @@ error[UNKNOWN_REFERENCE] w.yaml:20:13: there is no job `Storry`
 error[WRONG_TYPE] w.yaml:20:14: `timeout` of job `J` is not a duration
    20 |     timeout: 5 minutes
       |              ^^^^^^^^^
-   hint: write `30s`, `5m`, `1h30m`, or a number of seconds""",
+   hint: write `5m`""",
     ),
     "incomplete include": (
         job("uses: python\nfor: [photo, net]\ninclude: [{photo: 7}]"),

@@ -212,6 +212,26 @@ CASES = {
         "{All: {type: text}}", "{All: integer}", "WRONG_TYPE", 25, 20, "write `All: {type: integer}`",
         "{All: {type: integer}}",
     ),
+    "one need without a list": Case(
+        "    if: ${{ inputs.Flag }}\n", "    if: ${{ inputs.Flag }}\n    needs: Trim\n", "WRONG_TYPE", 21, 12,
+        "write `needs: [Trim]`", "    if: ${{ inputs.Flag }}\n    needs: [Trim]\n",
+    ),
+    "one secret without a list": Case(
+        "    if: ${{ inputs.Flag }}\n", "    if: ${{ inputs.Flag }}\n    secrets: TOKEN\n", "WRONG_TYPE", 21, 14,
+        "write `[TOKEN]`", "    if: ${{ inputs.Flag }}\n    secrets: [TOKEN]\n",
+    ),
+    "a boolean of an older YAML": Case(
+        "    if: ${{ inputs.Flag }}\n", "    if: ${{ inputs.Flag }}\n    deterministic: no\n", "WRONG_TYPE", 21, 20,
+        "write `false`", "    if: ${{ inputs.Flag }}\n    deterministic: false\n",
+    ),
+    "a number in quotes": Case(
+        "    if: ${{ inputs.Flag }}\n", "    if: ${{ inputs.Flag }}\n    retries: '3'\n", "WRONG_TYPE", 21, 14,
+        "write `3`, without quotes", "    if: ${{ inputs.Flag }}\n    retries: 3\n",
+    ),
+    "a duration in words": Case(
+        "    if: ${{ inputs.Flag }}\n", "    if: ${{ inputs.Flag }}\n    timeout: 5 minutes\n", "WRONG_TYPE", 21, 14,
+        "write `5m`", "    if: ${{ inputs.Flag }}\n    timeout: 5m\n",
+    ),
     "outputs in a list": Case(
         "{All: {type: text}}", "[All]", "WRONG_TYPE", 25, 14, "write `outputs: {All: {type: file}}`",
         "{All: {type: file}}",

@@ -48,6 +48,9 @@ class WorkerContext(Context, Protocol):
 
     project: Path
     output_names: tuple[str, ...]
+    container: Any  # with `image`, `engine` and `network`; None: the script runs on this machine
+    engine_settings: Mapping[str, str]  # the user's own
+    variables: Mapping[str, str]  # the job's own environment variables
     launcher: Sequence[str]  # what comes before the command of a program that the step starts
     script_path: Path  # saved as steps/<step>/script.sh; a `query.sql` next to it is saved as steps/<step>/query.sql
 
@@ -182,6 +185,28 @@ def call_plan(function: Callable[..., Any]) -> CallPlan:
     return CallPlan("context" in parameters, "logger" in parameters, text)
 
 
+class Named(dict[Any, Any]):
+    """What `named(…)` gives: a mapping from index to member, of mappings where there are several `:`."""
+
+    def flat(self, before: str = "") -> dict[str, Any]:
+        """The members by their indices, joined by `,`."""
+        found: dict[str, Any] = {}
+        for key, member in self.items():
+            name = f"{before},{key}" if before else str(key)
+            found |= member.flat(name) if isinstance(member, Named) else {name: member}
+        return found
+
+    @classmethod
+    def of(cls, keys: Sequence[Sequence[Any]], members: Sequence[Any]) -> Named:
+        whole = cls()
+        for key, member in zip(keys, members, strict=True):
+            here = whole
+            for index in key[:-1]:
+                here = here.setdefault(index, cls())
+            here[key[-1]] = member
+        return whole
+
+
 class TextFile(msgspec.Struct, frozen=True):
     """A `text` input: passed as its content to a `str` parameter, as its path otherwise."""
 
@@ -195,7 +220,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(member) for member in value]
     if isinstance(value, dict):
-        return {key: plain(member) for key, member in value.items()}
+        kind = Named if isinstance(value, Named) else dict
+        return kind((key, plain(member)) for key, member in value.items())
     return value
 
 

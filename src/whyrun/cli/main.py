@@ -60,6 +60,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "graph": ("graph", "Draw the jobs of a workflow, or print them as JSON."),
     "history": ("history", "Show all attempts of a job, or all versions of an artifact."),
     "table": ("table", "Show values over loops as one table."),
+    "reads": ("reads", "List what jobs read, declared and observed."),
     "lineage": ("lineage", "Show where a result comes from, back to its inputs."),
     "diff": ("diff", "Show what differs between two runs."),
     "parity": ("parity", "Check that two runs left the same evidence."),

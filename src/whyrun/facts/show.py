@@ -62,6 +62,7 @@ def known_facts(project: Project, known: PlanView, id_: str, history: Sequence[H
 
 def job_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
     from whyrun.evidence.queries.current import current_artifacts
+    from whyrun.evidence.queries.reads import instance_reads
     from whyrun.graph.layers import compute_layers
     from whyrun.planning.answers.why import why_job
 
@@ -86,6 +87,8 @@ def job_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
             facts[key] = why[key]
     if known.jobs.get(subject.node) is None or known.jobs[subject.node].state != "inactive":
         facts["bindings"], facts["parameters"] = _consumed(known, subject.node)
+    if observed := instance_reads(known.snapshot, subject.node):
+        facts["observed"] = observed
     record, is_running = known.snapshot.record(subject.node), known.snapshot.is_running(subject.node)
     facts["latest_attempt"] = latest_attempt(project, subject.id, record, is_running=is_running)
     outputs = current_artifacts(known.snapshot, known.plan, [subject.node])

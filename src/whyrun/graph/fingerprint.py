@@ -17,14 +17,17 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
-from whyrun.artifacts.hashing import canonical_json
+from whyrun.artifacts.hashing import canonical_json, value_sha256
 from whyrun.graph.tables import JobTable, Opens, Slot
+from whyrun.ids import Index, format_indices
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
 
+EMPTY_MAPPING = value_sha256({})  # `named(…)` without members
 TAG = "whyrun/step/v1"
 SECTION_SUFFIX = "§"
 SUFFIX_OF_TYPE = {"image": ".png", "text": ".txt", "json": ".json"}  # of outputs that have no path
@@ -88,6 +91,16 @@ def recorded_suffix(table: JobTable, artifact: int) -> str:
     if spec.type in FILE_TYPES:
         return output.suffix
     return "" if output.suffix == SUFFIX_OF_TYPE.get(spec.type, "") else output.suffix or _NO_SUFFIX
+
+
+def under(plain: str, key: Sequence[Index] | str) -> str:
+    """The token of a member of `named(…)`: its key counts."""
+    return f"{plain}@{key if isinstance(key, str) else format_indices(key)}" if key else plain
+
+
+def recorded_token(entry: Mapping[str, Any]) -> str:
+    """That of an entry which the log recorded."""
+    return under(token(entry.get("as", "v"), entry["sha256"]), entry.get("under", ""))
 
 
 def token(form: str, sha256: str) -> str:

@@ -28,6 +28,7 @@ from whyrun.graph.tables import (
     Source,
 )
 from whyrun.ids import CanonicalId, Index, Kind, Segment, format_index, format_indices, parse_id_of, part_id
+from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import All, At, InputRef, Loop, Ref, Selector, Type
 from whyrun.workflow.values import few_keys, not_an_array
@@ -403,3 +404,14 @@ def _hint_for_loop(ref: InputRef, selector: Loop, problem: IndexProblem) -> str 
 
 def shown_indices(indices: Sequence[Any]) -> str:
     return "".join("[:]" if i is EVERY else f"[{format_index(i)}]" for i in indices)
+
+
+def input_operand_value(term: Any) -> Any:
+    """The value of an operand that depends on inputs only."""
+    if isinstance(term, InputAt):
+        return term.value.value
+    if isinstance(term, Absent):
+        return ABSENT
+    if isinstance(term, FirstOf):
+        return input_operand_value(term.candidates[0]) if term.candidates else ABSENT
+    return [input_operand_value(member) for member in term.members]

@@ -19,7 +19,7 @@ from whyrun.graph.inputs import Scope
 from whyrun.graph.template import expressions_in, inputs_of_loop
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import First, InputRef, JobDecl, Loop, LoopDecl, OutputDecl, Ref, Template, Workflow
+from whyrun.workflow.model import InputRef, JobDecl, Loop, LoopDecl, OutputDecl, Ref, Template, Workflow, refs_in
 
 _INSTANCES = frozenset({"for", "exclude", "include"})  # the keys that make a job's instances
 
@@ -102,13 +102,11 @@ class _Flow(msgspec.Struct, frozen=True):
 
     def can_read(self, template: Template, env: Collection[str]) -> bool:
         return all(
-            expression.env <= set(env) and all(map(self._is_known, expression.refs))
+            expression.env <= set(env) and all(map(self._is_known, refs_in(expression.refs)))
             for expression in expressions_in(template)
         )
 
-    def _is_known(self, ref: Ref | First) -> bool:
-        if isinstance(ref, First):
-            return all(map(self._is_known, ref.candidates))
+    def _is_known(self, ref: Ref) -> bool:
         if isinstance(ref, InputRef):
             return f"Input:{self.prefix}{ref.name}" in self.inputs
         job = self.jobs.get(self.prefix + ref.job)

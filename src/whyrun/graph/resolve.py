@@ -7,9 +7,21 @@ columns: a reference that follows the job's own loops one to one becomes one obj
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
-from whyrun.graph.inputs import EVERY, HOLE, InputResolver, Leaf, OperandColumn, Order, Scope, few, shown_indices
+from whyrun.graph.inputs import (
+    EVERY,
+    HOLE,
+    InputResolver,
+    Leaf,
+    OperandColumn,
+    Order,
+    Scope,
+    few,
+    input_operand_value,
+    shown_indices,
+)
 from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,
@@ -24,26 +36,99 @@ from whyrun.graph.tables import (
     Source,
 )
 from whyrun.ids import Index, format_index, format_indices, parse_id
+from whyrun.workflow.expressions.expression import ExpressionError, evaluate
 from whyrun.workflow.model import (
+    All,
     At,
+    Expression,
+    FanIn,
     First,
     InputRef,
+    JobDecl,
     LeafDecl,
     Loop,
     OutputRef,
     Ref,
     Selector,
+    Value,
 )
 
 
 class Resolver(InputResolver):
     """Resolves the references of one job, all instances at a time."""
 
-    def operand(self, ref: Ref | First, *, optional: bool) -> OperandColumn:
+    def operand(self, ref: Value, *, optional: bool) -> OperandColumn:
         """The column of a reference or `first(…)`. `optional`: it is inside `exists(…)` and may be absent."""
         if isinstance(ref, First):
             return self._first(ref)
+        if isinstance(ref, FanIn):
+            return self._fan_in(ref)
         return self._ref(ref, holes=optional)
+
+    def _fan_in(self, fan_in: FanIn) -> OperandColumn:
+        """`named(…)`, `where(…)`: the same fan-in with keys, or with fewer members."""
+        column = self._ref(fan_in.ref, holes=False)
+        made: dict[int, Group] = {}  # by the fan-in's own object, which consumers share
+
+        def at(position: int) -> Operand:
+            group = column.at(position)
+            if not isinstance(group, Group):
+                return group  # type: ignore[return-value]  # absent: reported
+            if id(group) not in made:
+                made[id(group)] = self._narrowed(fan_in, group)
+            return made[id(group)]
+
+        if isinstance(column, SameTerm):
+            return SameTerm(at(0) if len(self.table) else Group(()))  # type: ignore[arg-type]
+        return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
+
+    def _narrowed(self, fan_in: FanIn, group: Group) -> Group:
+        selectors = fan_in.ref.selectors
+        every = [number for number, selector in enumerate(selectors) if isinstance(selector, All)]
+        indices = [self._own_indices(member, len(selectors)) for member in group.members]
+        chosen: Sequence[int] = range(len(group.members))
+        if fan_in.predicate is not None:
+            passes = self._passing(fan_in, fan_in.predicate, [own for own, _ in indices])
+            chosen = [number for number in chosen if passes[number]]
+        members = tuple(group.members[number] for number in chosen)
+        if not fan_in.named:
+            return Group(members)
+        # A leaf over `[:]` has more indices of its own.
+        leaf = [p for _, part in getattr(fan_in.ref, "leaf", ()) for p in part]
+        inside = [number for number, selector in enumerate(leaf) if isinstance(selector, All)]
+        keys = ((*(indices[n][0][i] for i in every), *(indices[n][1][i] for i in inside)) for n in chosen)
+        return Group(members, tuple(keys))
+
+    def _own_indices(self, member: Source, depth: int) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
+        """The indices of its job or array, and those of its leaf."""
+        if isinstance(member, InputAt):
+            return parse_id(member.id).segments[0].indices[:depth], ()
+        target = self._tables[member.table]
+        leaf = _split_leaf(target.artifacts[member.artifact].leaf_at(member.position))
+        return target.rows[member.position], tuple(index for _, part in leaf for index in part)
+
+    def _passing(self, fan_in: FanIn, predicate: Expression, rows: Sequence[tuple[Index, ...]]) -> list[bool]:
+        """By member: does it pass? Names in the predicate are the members' own loop variables, and inputs."""
+        ref = fan_in.ref
+        name = ref.job if isinstance(ref, OutputRef) else ref.name
+        decl = JobDecl(name=name, place=fan_in.place, loops=fan_in.loops)
+        members = JobTable(0, self.scope.prefix + name, decl, rows, [format_indices(row) for row in rows], 0)
+        resolver = Resolver(self.scope, members, "Job" if isinstance(ref, OutputRef) else "Input")
+        columns = [resolver.operand(r, optional=i in predicate.optional) for i, r in enumerate(predicate.refs)]
+        found: list[bool] = []
+        for position, row in enumerate(rows):
+            values = [input_operand_value(column.at(position)) for column in columns]
+            try:
+                found.append(bool(evaluate(predicate, values, dict(zip(fan_in.loops, row, strict=True)))))
+            except ExpressionError as problem:
+                message = f"{problem}{resolver.where(position)}"
+                self.scope.diagnostics.append(fan_in.place.diagnostic("WRONG_TYPE", message))
+                return [False] * len(rows)
+        return found
+
+    @cached_property
+    def _tables(self) -> list[JobTable]:
+        return list(self.scope.tables.values())
 
     def _first(self, first: First) -> OperandColumn:
         columns = [self._ref(candidate, holes=True) for candidate in first.candidates]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.graph.fingerprint import SUFFIX_OF_TYPE, suffix_of_path
-from whyrun.graph.inputs import OperandColumn, Scope
+from whyrun.graph.inputs import OperandColumn, Scope, input_operand_value
 from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
 from whyrun.graph.resolve import Resolver
 from whyrun.graph.tables import (
@@ -22,7 +22,6 @@ from whyrun.graph.tables import (
     Condition,
     EachTerm,
     FirstOf,
-    InputAt,
     JobTable,
     Known,
     OutputColumn,
@@ -316,14 +315,3 @@ def _reads_artifacts(column: OperandColumn) -> bool:
         return True
     terms: Sequence[Term] = [column.term] if isinstance(column, SameTerm) else column.terms
     return any(isinstance(s, ArtifactAt) for t in terms for s in sources_of(t))
-
-
-def input_operand_value(term: Any) -> Any:
-    """The value of an operand that depends on inputs only."""
-    if isinstance(term, InputAt):
-        return term.value.value
-    if isinstance(term, Absent):
-        return ABSENT
-    if isinstance(term, FirstOf):
-        return input_operand_value(term.candidates[0]) if term.candidates else ABSENT
-    return [input_operand_value(member) for member in term.members]

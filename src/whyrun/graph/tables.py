@@ -46,11 +46,11 @@ class Group(NamedTuple):
     """A fan-in: its members in loop order. One object per selection, shared by all consumers (never N × M edges)."""
 
     members: tuple[Source, ...]
+    keys: tuple[tuple[Index, ...], ...] | None = None  # `named(…)`: by member, one index for each `:`
 
 
 class FirstOf(NamedTuple):
-    """`first(…)` after absent neighbours were dropped, up to the first candidate that is surely active. Without any
-    candidate the instance is inactive."""
+    """`first(…)` without absent neighbours, up to the first candidate that is surely active. If empty: inactive."""
 
     candidates: tuple[Source, ...]
     absent: str = ""  # the input that is absent, where it is needed outside of `first`

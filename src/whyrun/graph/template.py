@@ -13,13 +13,14 @@ from whyrun.workflow.expressions.expression import (
 )
 from whyrun.workflow.model import (
     Expression,
-    First,
+    FanIn,
     Formatted,
     InputRef,
     Loop,
     LoopDecl,
     OutputRef,
     Template,
+    refs_in,
 )
 
 
@@ -41,9 +42,8 @@ def expressions_in(template: Template) -> Iterator[Expression]:
 
 def inputs_in(templates: Iterable[Template]) -> set[str]:
     """The names of the inputs that templates refer to."""
-    refs = [ref for template in templates for expression in expressions_in(template) for ref in expression.refs]
-    candidates = [c for ref in refs for c in (ref.candidates if isinstance(ref, First) else (ref,))]
-    return {ref.name for ref in candidates if isinstance(ref, InputRef)}
+    values = [value for template in templates for expression in expressions_in(template) for value in expression.refs]
+    return {ref.name for ref in refs_in(values) if isinstance(ref, InputRef)}
 
 
 def inputs_of_loop(loop: LoopDecl) -> set[str]:
@@ -79,7 +79,8 @@ def uses_loops(template: Template) -> bool:
         if expression.loops or expression.env:
             return True
         for ref in expression.refs:
-            for candidate in ref.candidates if isinstance(ref, First) else (ref,):
+            # The loops in a predicate of `where` are those of the members.
+            for candidate in (ref.ref,) if isinstance(ref, FanIn) else refs_in([ref]):
                 selectors = list(candidate.selectors)
                 if isinstance(candidate, OutputRef):
                     selectors.extend(s for _, more in candidate.leaf for s in more)

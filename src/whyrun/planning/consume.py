@@ -12,9 +12,10 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
-from whyrun.graph.fingerprint import artifact_form, fingerprint, group_token, input_form, token
+from whyrun.graph.fingerprint import EMPTY_MAPPING, artifact_form, fingerprint, group_token, input_form, token, under
 from whyrun.graph.tables import (
     Absent,
     ArtifactAt,
@@ -33,6 +34,7 @@ from whyrun.graph.tables import (
     Term,
 )
 from whyrun.graph.template import compute, optional_operands
+from whyrun.ids import format_indices
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 
 SMALL = 256  # bytes of canonical JSON: events and reasons contain values up to this size
@@ -71,10 +73,11 @@ class Entry(msgspec.Struct, frozen=True):
     form: str
     value: Any = UNSET
     source: Source | None = None  # None: a parameter
+    under: str = ""  # the key of a member of `named(…)`: `[asia][7]`
 
     @property
     def token(self) -> str:
-        return token(self.form, self.sha256)
+        return under(token(self.form, self.sha256), self.under)
 
     def to_json(self) -> dict[str, Any]:
         body = {"id": self.id, "sha256": self.sha256}
@@ -82,6 +85,8 @@ class Entry(msgspec.Struct, frozen=True):
             body["as"] = self.form
         if self.value is not UNSET and is_small(self.value):
             body["value"] = self.value
+        if self.under:
+            body["under"] = self.under
         return body
 
 
@@ -113,6 +118,10 @@ class Members(list[Entry]):
         if len(members) == 1:
             members[0]["listed"] = True
         return members
+
+    @property
+    def is_named(self) -> bool:
+        return bool(self) and bool(self[0].under)
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -223,6 +232,8 @@ class Consumer:
             if group.pending:
                 consumption.groups.append(group)
                 consumption.unknown.append(name)
+            elif term.keys is not None and not group.entries:  # a value: an empty list is something else
+                consumption.entries[name] = Entry(slot.input_id(table.path(position)), EMPTY_MAPPING, "v", {})
             else:
                 consumption.entries[name] = group.entries
         elif isinstance(term, FirstOf):
@@ -266,9 +277,10 @@ class Consumer:
         entries = Members()
         pending: list[ArtifactAt] = []
         ids: list[str] = []
-        for member in group.members:
+        for number, member in enumerate(group.members):
+            own = "" if group.keys is None else format_indices(group.keys[number])
             if isinstance(member, InputAt):
-                entries.append(_input_entry(member, opens))
+                entries.append(_under(_input_entry(member, opens), own))
                 ids.append(member.id)
                 continue
             state = self.artifact_state(member)
@@ -278,7 +290,7 @@ class Consumer:
             if isinstance(state, Pending):
                 pending.append(member)
             else:
-                entries.append(self._artifact_entry(member, state, opens))
+                entries.append(_under(self._artifact_entry(member, state, opens), own))
         group_state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
         if self.is_final is None or all(map(self.is_final, pending)):
             self._groups[key] = group_state
@@ -401,6 +413,10 @@ class Consumer:
 def _input_entry(source: InputAt, opens: Opens) -> Entry:
     value = UNSET if source.value.type.is_path else source.value.value
     return Entry(source.id, source.value.sha256, input_form(source.value, opens), value, source)
+
+
+def _under(entry: Entry, key: str) -> Entry:
+    return replace(entry, under=key) if key else entry
 
 
 def _entry_value(entry: Entry) -> Any:

@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
 from whyrun.errors import printable
-from whyrun.graph.fingerprint import counts, token
+from whyrun.graph.fingerprint import counts, recorded_token
 from whyrun.graph.tables import Graph
 from whyrun.ids import parse_id_of
 from whyrun.planning.consume import Entry, Members, is_small
@@ -204,7 +204,7 @@ def compare_entries(name: str, before: Any, now: Entry | Members | None) -> list
         return [] if before["digest"] == wide_digest(members) else [InputChanged(name, old=before["digest"])]
     new = [] if now is None else now if isinstance(now, list) else [now]
     old = [] if before is None else before
-    if [_token(entry) for entry in old] == [entry.token for entry in new]:
+    if [recorded_token(entry) for entry in old] == [entry.token for entry in new]:
         if len(new) == 1:
             was_listed = old[0].get("listed", False)
             if was_listed == isinstance(now, list):
@@ -221,7 +221,7 @@ def compare_entries(name: str, before: Any, now: Entry | Members | None) -> list
     changes: list[InputChanged] = []
     for entry in new:
         then = old_by_id.get(entry.id)
-        if then is None or _token(then) != entry.token:
+        if then is None or recorded_token(then) != entry.token:
             changes.append(_change(name, then, entry))
     changes.extend(_change(name, then, None) for then in old if then["id"] not in new_by_id)
     # The same members in another order: name the first that moved.
@@ -233,11 +233,7 @@ def wide_digest(members: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _first_moved(old: Sequence[Mapping[str, Any]], new: Sequence[Entry]) -> int:
-    return next(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if _token(a) != b.token)
-
-
-def _token(entry: Mapping[str, Any]) -> str:
-    return token(entry.get("as", "v"), entry["sha256"])
+    return next(i for i, (a, b) in enumerate(zip(old, new, strict=True)) if recorded_token(a) != b.token)
 
 
 def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None, *, listed: bool = False) -> InputChanged:
@@ -249,8 +245,8 @@ def _change(name: str, then: Mapping[str, Any] | None, now: Entry | None, *, lis
     old_as = new_as = None
     if then is not None and now is not None and then["sha256"] == now.sha256:
         # The same content in another form: with another suffix, as a text, alone or in a list.
-        old_as = then.get("as", "v") + ("[]" if then.get("listed") else "")
-        new_as = now.form + ("[]" if listed else "")
+        old_as = then.get("as", "v") + ("[]" if then.get("listed") else then.get("under", ""))
+        new_as = now.form + ("[]" if listed else now.under)
     return InputChanged(
         name,
         source=now.id if now is not None else None,

@@ -251,7 +251,7 @@ def build_planning_snapshot(
     lost.update(observe.lost_blobs(list(candidates.values())))
     if reads is not None:
         reads.look_at_earlier(graph, histories)
-        snapshot = replace(snapshot, reads=reads.found)
+        snapshot = replace(snapshot, reads=reads.found(graph))
     return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from whyrun.graph.fingerprint import counted
@@ -10,7 +11,7 @@ from whyrun.ids import split_site
 from whyrun.log.reads import own_names
 from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.read_edges import Made, find_made, with_read_edges
-from whyrun.snapshot.reads import ObservedReads
+from whyrun.snapshot.reads import ObservedReads, OutdatedPackage, UnboundRead
 from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, LogReader, Observer
 
@@ -51,11 +52,33 @@ class ReadsLook:
         self._look_at(graph, {attempt.reads for attempt in attempts if attempt.reads} - self.used)
         self._look_at_packages({attempt.packages for attempt in attempts if attempt.packages} - self.packages)
 
-    @property
-    def found(self) -> ObservedReads:
+    def found(self, graph: Graph) -> ObservedReads:
         return ObservedReads(
-            self.observations, dict(self.present), dict(self.made), dict(self.versions), self.observe.counts_packages
-        )
+            self.observations, dict(self.present), dict(self.made), dict(self.versions), self.observe.counts_packages,
+            tuple(self._outdated()), tuple(self._unbound(graph)),
+        )  # fmt: skip
+
+    def _outdated(self) -> list[OutdatedPackage]:
+        jobs: Counter[tuple[str, str, str]] = Counter()
+        changed = {number for number in self.packages if self._have_changed(number)}
+        for _, packages in self.columns if changed else ():
+            for number, rows in Counter(packages).items():
+                for name, old in self.observations.packages_of(number).items() if number in changed else ():
+                    new = self.versions.get(name, old)
+                    if new != old:
+                        jobs[name, old, new or ""] += rows
+        return sorted(OutdatedPackage(*found, count) for found, count in jobs.items())
+
+    def _unbound(self, graph: Graph) -> list[UnboundRead]:
+        found: dict[tuple[str, str], str] = {}
+        for table, (by_row, _) in zip(graph.tables, self.columns, strict=True):
+            for number in sorted(set(by_row)) if self.made else ():
+                for read in self.observations.reads_of(number):
+                    for at in self.made[read.key].artifacts if read.key in self.made and read.kind != "folder" else ():
+                        if at.table != table.number:
+                            pair = table.name, graph.tables[at.table].name
+                            found[pair] = min(read.shown, found.get(pair, read.shown))
+        return sorted(UnboundRead(job, path, maker) for (job, maker), path in found.items())
 
     def changed_rows(self, graph: Graph) -> list[int]:
         """The nodes whose last success read something that seems to be otherwise now."""

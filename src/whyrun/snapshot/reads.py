@@ -36,6 +36,23 @@ class PackageChange(msgspec.Struct, frozen=True):
     new: str | None  # None: it is not installed
 
 
+class OutdatedPackage(msgspec.Struct, frozen=True, order=True):
+    """So many up-to-date results were made with another version than is installed now."""
+
+    name: str
+    old: str
+    new: str  # empty: it is not installed
+    jobs: int
+
+
+class UnboundRead(msgspec.Struct, frozen=True, order=True):
+    """Instances of a job read what another job publishes, and do not bind it."""
+
+    job: str
+    path: str
+    maker: str
+
+
 class ObservedReads(msgspec.Struct, frozen=True, eq=False):
     """The part of a snapshot about undeclared reads. `present` and `versions` have only what differs from the log."""
 
@@ -44,6 +61,8 @@ class ObservedReads(msgspec.Struct, frozen=True, eq=False):
     made: Mapping[str, Made] = {}  # by `KnownRead.key`: what jobs publish there
     versions: Mapping[str, str | None] = {}  # observed: of packages; None: not installed
     counts_packages: bool = False  # `packages = "count"`
+    outdated: tuple[OutdatedPackage, ...] = ()
+    unbound: tuple[UnboundRead, ...] = ()  # for each pair of jobs, the first path
 
     def known_reads(self, job: str) -> tuple[Read, ...]:
         """What only strace saw on the job's traced instance; steps that are not traced record it as it is then."""

@@ -66,6 +66,15 @@ class EnvironmentFacts(msgspec.Struct, frozen=True):
     packages: Mapping[str, str]  # by name: the version
 
 
+class ContainerFacts(msgspec.Struct, frozen=True):
+    """The container that a job's steps run in."""
+
+    image: str  # as written
+    reference: str | None  # by which an engine finds exactly this content; None: the tag was not resolved yet
+    network: bool
+    engine: str | None
+
+
 class ActionFacts(msgspec.Struct, frozen=True):
     """What planning knows of a job's action."""
 
@@ -76,7 +85,9 @@ class ActionFacts(msgspec.Struct, frozen=True):
     uncounted: tuple[str, ...] = ()  # parameters that do not count in the fingerprint
     versions: Mapping[str, str] = msgspec.field(default_factory=dict)  # of packages, for code outside the project
     effectful: bool = False  # it changes something outside of the project, such as a database
-    environment: EnvironmentFacts | None = None  # for a run; what counts of it is in `sha256` and `files`
+    # For a run. What counts of them is in `sha256`.
+    environment: EnvironmentFacts | None = None
+    container: ContainerFacts | None = None
 
 
 class BlobCheck(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ import msgspec
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.graph.fingerprint import (
+    EMPTY_MAPPING,
     artifact_form,
     counted,
     fingerprint,
@@ -24,6 +25,7 @@ from whyrun.graph.fingerprint import (
     input_tokens,
     prefixes,
     token,
+    under,
 )
 from whyrun.graph.tables import (
     AlignedArtifact,
@@ -168,8 +170,7 @@ def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens)
     def token_of(term: Term) -> str | None:
         if isinstance(term, Group):
             if id(term) not in groups:
-                members = [_plain_token(snapshot, member, inside) for member in term.members]
-                groups[id(term)] = None if None in members else group_token(members)  # type: ignore[arg-type]
+                groups[id(term)] = _token_of_group(snapshot, term, inside)
             return groups[id(term)]
         return _plain_token(snapshot, term, opens)
 
@@ -179,6 +180,16 @@ def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens)
         values = [term.value for term in column.terms if isinstance(term, InputAt)]
         return _Tokens(rows, texts=input_tokens(values, opens))
     return _Tokens(rows, texts=[token_of(term) for term in column.terms])
+
+
+def _token_of_group(snapshot: PlanningSnapshot, group: Group, opens: Opens) -> str | None:
+    tokens: list[str] = []
+    for number, member in enumerate(group.members):
+        plain = _plain_token(snapshot, member, opens)
+        if plain is None:
+            return None
+        tokens.append(plain if group.keys is None else under(plain, group.keys[number]))
+    return group_token(tokens) if tokens or group.keys is None else f"v{EMPTY_MAPPING}"
 
 
 def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | None:

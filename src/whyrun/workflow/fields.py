@@ -38,6 +38,8 @@ _NOT_IN_PATHS = lazy_regex("[\\\\\0-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066
 MAX_ARRAY_DEPTH = 3
 _TYPE = lazy_regex(r"([a-z]+)((?:\[\])*)")
 LIKE_A_PATH = lazy_regex(r"[/*]|\.[A-Za-z0-9]{1,5}$")
+_BOOLEANS = {**dict.fromkeys(("yes", "on", "true"), "true"), **dict.fromkeys(("no", "off", "false"), "false")}
+_DURATION_IN_WORDS = lazy_regex(r"([0-9]+) *([smh])(?:ec|econd|in|inute|r|our)s?")
 _OTHER_ARRAYS = ("", "array", "list")  # how other languages write arrays; "" is `[string]`
 _DURATION = lazy_regex(
     r"(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?(?:(\d+)ms)?"
@@ -157,7 +159,9 @@ class Fields:
     def boolean(self, node: Node, what: str) -> bool | None:
         if isinstance(node, Scalar) and isinstance(node.value, bool):
             return node.value
-        self.wrong(node, f"{what} is {kind_of(node)}, not a boolean", "write `true` or `false`")
+        meant = _BOOLEANS.get(node.value.lower()) if isinstance(node, Scalar) and isinstance(node.value, str) else None
+        hint = f"write `{meant}`" if meant else "write `true` or `false`"
+        self.wrong(node, f"{what} is {kind_of(node)}, not a boolean", hint)
         return None
 
     def known_keys(
@@ -232,7 +236,9 @@ class Fields:
             elif isinstance(node.value, str):
                 seconds = parse_duration(node.value)
         if seconds is None:
-            self.wrong(node, f"{what} is not a duration", "write `30s`, `5m`, `1h30m`, or a number of seconds")
+            words = _DURATION_IN_WORDS.fullmatch(node.text) if isinstance(node, Scalar) else None
+            hint = "write `30s`, `5m`, `1h30m`, or a number of seconds"
+            self.wrong(node, f"{what} is not a duration", f"write `{words[1]}{words[2]}`" if words else hint)
             return None
         if seconds < 0 or (seconds == 0 and not zero) or seconds > _MAX_DURATION:
             self.wrong(
@@ -282,6 +288,12 @@ def meant_key(written: str, allowed: Sequence[str]) -> str | None:
 
     near = get_close_matches(written, allowed, n=1, cutoff=0.6)
     return near[0] if near else None
+
+
+def in_list(node: Node, example: str) -> str:
+    """A text where a list is due, as a list with this text; else a list with an example."""
+    given = isinstance(node, Scalar) and isinstance(node.value, str) and bool(NAME.fullmatch(node.value))
+    return f"[{node.text}]" if isinstance(node, Scalar) and given else f"[{example}]"
 
 
 def example_of_type(text: str) -> str | None:

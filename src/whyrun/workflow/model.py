@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -154,6 +154,19 @@ class First(msgspec.Struct, frozen=True):
     place: Place
 
 
+class FanIn(msgspec.Struct, frozen=True):
+    """`named(…)` and `where(…, predicate)`: a fan-in as a mapping from index to member, or of some of its members."""
+
+    ref: Ref
+    named: bool
+    predicate: Expression | None  # over the members' own loops, and inputs
+    loops: tuple[str, ...]  # those of the members, in the order of the selectors
+    place: Place
+
+
+Value = Ref | First | FanIn
+
+
 @dataclass(frozen=True, slots=True)
 class Expression:
     """One `${{ … }}`: the checked text, its references, and the compiled body.
@@ -165,12 +178,24 @@ class Expression:
     text: str
     place: Place
     body: Any = field(compare=False, repr=False)  # a closure: (values, names) → value
-    refs: tuple[Ref | First, ...]  # in order of appearance
+    refs: tuple[Value, ...]  # in order of appearance
     optional: frozenset[int]  # indices of `refs` inside `exists(…)`: their absence does not make a job inactive
     loops: frozenset[str]  # loop variables used as values (not as selectors)
     secrets: frozenset[str]
     env: frozenset[str]
-    whole: Ref | First | None
+    whole: Value | None
+
+
+def refs_in(values: Iterable[Value]) -> Iterator[Ref]:
+    """Every single reference: candidates of `first`, and what a predicate of `where` reads."""
+    for value in values:
+        if isinstance(value, First):
+            yield from value.candidates
+        elif isinstance(value, FanIn):
+            yield value.ref
+            yield from refs_in(value.predicate.refs if value.predicate is not None else ())
+        else:
+            yield value
 
 
 class Formatted(msgspec.Struct, frozen=True):
@@ -267,6 +292,14 @@ class EnvironmentDecl(msgspec.Struct, frozen=True):
     python: str  # the file that locks them, relative to the project
 
 
+class ContainerDecl(msgspec.Struct, frozen=True):
+    """The image in which the script of a `shell` job runs."""
+
+    image: str  # `name@sha256:…`, `name:tag`, or an image file
+    engine: str | None = None
+    network: bool = False
+
+
 class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     """A job. Each key of a job has its field, and one row in `parsing.job_keys`; an absent key leaves the default."""
 
@@ -288,6 +321,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, float] = msgspec.field(default_factory=dict)
     sandbox: SandboxDecl = SandboxDecl()
     environment: EnvironmentDecl | None = None
+    container: ContainerDecl | None = None
     isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""

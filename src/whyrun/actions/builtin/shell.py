@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from whyrun import disk
-from whyrun.actions.base import WorkerContext, plain
+from whyrun.actions.base import Named, WorkerContext, plain
 from whyrun.actions.problem import NOT_LITERAL, Problem
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow import advice
@@ -148,7 +148,9 @@ def run(parameters: dict[str, Any], context: WorkerContext, logger: Any) -> None
         if why := _unfit(name, value, shell):
             raise ValueError(f"`{name}` {why[0]}; {why[1]}")
     script = os.path.relpath(context.script_path, context.work_dir)
-    if shell == "bash":
+    if context.container is not None:
+        status = _run_in_container(shell, script, variables, context)
+    elif shell == "bash":
         status = _run_bash(script, variables, context)
     else:
         environment = os.environ | {name: as_text(value, joined=True) for name, value in variables.items()}
@@ -160,12 +162,7 @@ def run(parameters: dict[str, Any], context: WorkerContext, logger: Any) -> None
 def _run_bash(script: str, variables: Mapping[str, Any], context: WorkerContext) -> int:
     descriptor = disk.memory_file("whyrun-variables")
     try:
-        prelude = ["unset BASH_ENV", *(declaration(name, value) for name, value in variables.items())]
-        prelude.append(f"exec {descriptor}<&-\n")
-        data = "\n".join(prelude).encode()
-        while data:
-            data = data[os.write(descriptor, data) :]
-        os.lseek(descriptor, 0, os.SEEK_SET)
+        _write_prelude(descriptor, variables, f"exec {descriptor}<&-")
         environment = os.environ | {"BASH_ENV": f"/proc/self/fd/{descriptor}"}
         command = ["bash", "-euo", "pipefail", script]
         return _wait(command, context, environment, (descriptor,))
@@ -173,7 +170,45 @@ def _run_bash(script: str, variables: Mapping[str, Any], context: WorkerContext)
         os.close(descriptor)
 
 
-def _wait(command: list[str], context: WorkerContext, environment: Mapping[str, str], keep: tuple[int, ...]) -> int:
+def _run_in_container(shell: str, script: str, variables: Mapping[str, Any], context: WorkerContext) -> int:
+    """As outside, but bash reads the values from its standard input: only that reaches every container."""
+    from whyrun.environments.containers import Container  # imported late: few steps have a container
+
+    wanted = context.container
+    image = str(context.project / wanted.image) if wanted.image.endswith(".sif") else wanted.image
+    values = dict(context.variables)
+    descriptor = disk.memory_file("whyrun-variables")
+    try:
+        if shell == "bash":
+            words = ["bash", "-euo", "pipefail", script]
+            values["BASH_ENV"] = "/dev/stdin"
+            _write_prelude(descriptor, variables, "exec </dev/null")
+        else:
+            words = [*shell.split(), script]
+            values |= {name: as_text(value, joined=True) for name, value in variables.items()}
+        with Container(context.script_path.parent, wanted.engine, image, wanted.network) as container:
+            command, environment = container.command(words, context.work_dir, variables, values)
+            return container.ended(_wait(command, context, {**environment, **context.engine_settings}, (), descriptor))
+    finally:
+        os.close(descriptor)
+
+
+def _write_prelude(descriptor: int, variables: Mapping[str, Any], end: str) -> None:
+    """What bash reads before the script."""
+    lines = ["unset BASH_ENV", *(declaration(name, value) for name, value in variables.items()), f"{end}\n"]
+    data = "\n".join(lines).encode()
+    while data:
+        data = data[os.write(descriptor, data) :]
+    os.lseek(descriptor, 0, os.SEEK_SET)
+
+
+def _wait(
+    command: list[str],
+    context: WorkerContext,
+    environment: Mapping[str, str],
+    keep: tuple[int, ...],
+    stdin: int | None = None,
+) -> int:
     import signal  # these two are imported late: a plan checks the job, but only a worker starts it
     import subprocess
 
@@ -185,7 +220,7 @@ def _wait(command: list[str], context: WorkerContext, environment: Mapping[str, 
         [*context.launcher, *command],
         cwd=context.work_dir,
         env=environment,
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.DEVNULL if stdin is None else stdin,
         pass_fds=keep,
         close_fds=True,
     )
@@ -198,11 +233,16 @@ def declaration(name: str, value: Any) -> str:
     """A line of bash that sets a variable, with any characters in its value."""
     if isinstance(value, list):
         return f"declare -a {name}=({' '.join(_quoted(as_text(member)) for member in value)})"
+    if isinstance(value, Named):
+        members = " ".join(f"[{_quoted(key)}]={_quoted(as_text(member))}" for key, member in value.flat().items())
+        return f"declare -A {name}=({members})"
     return f"declare -- {name}={_quoted(as_text(value))}"
 
 
 def _unfit(name: str, value: Any, shell: str) -> tuple[str, str] | None:
     """Why a value cannot reach the script, and what to do about it; None if it can."""
+    if isinstance(value, Named):
+        value = _lines(value)
     texts = [as_text(member) for member in value] if isinstance(value, list) else [as_text(value)]
     if any("\0" in text for text in texts):
         return "has a NUL character, which no shell variable can hold", "pass it in a file"
@@ -214,6 +254,11 @@ def _unfit(name: str, value: Any, shell: str) -> tuple[str, str] | None:
     if len(f"{name}=\n".encode()) + sum(len(os.fsencode(text)) + 1 for text in texts) > _LONGEST:
         return f"is longer than an environment variable may be, as which `{shell}` gets it", "use bash, or a file"
     return None
+
+
+def _lines(value: Named) -> list[str]:
+    """For shells without arrays: `asia,7=path`."""
+    return [f"{key}={as_text(member)}" for key, member in value.flat().items()]
 
 
 def _quoted(text: str) -> str:
@@ -230,6 +275,8 @@ def as_text(value: Any, joined: bool = False) -> str:
         return "true" if value else "false"
     if isinstance(value, (int, float, Path)):
         return str(value)
+    if joined and isinstance(value, Named):
+        value = _lines(value)
     if joined and isinstance(value, list):
         return "\n".join(as_text(member) for member in value)
     return msgspec.json.encode(value, enc_hook=str).decode()

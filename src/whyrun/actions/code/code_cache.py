@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from whyrun.artifacts.hashing import file_sha256
 from whyrun.errors import WhyrunError, error
 
 if TYPE_CHECKING:
+    from whyrun.environments.images import Image
     from whyrun.environments.locks import Lock
 
 _TRIES = 20
@@ -27,8 +29,10 @@ _COMPILED = "__pycache__"
 class CodeCache:
     """Reads each file of the project once. Create one cache for each plan."""
 
-    def __init__(self, project: Path) -> None:
+    def __init__(self, project: Path, state_dir: Path | None = None) -> None:
+        """`state_dir`: where it is recorded what tags of container images stand for."""
         self.project = project
+        self._state_dir = state_dir
         self.modules = ModuleIndex(project)
         self.fingerprints: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
         self._matches: dict[str, list[Path]] = {}  # by pattern
@@ -49,6 +53,13 @@ class CodeCache:
             hashes = {path.relative_to(self.project).as_posix(): self._sha256[path] for path in _matches(globs, self)}
             self._code[globs] = dict(sorted(hashes.items(), key=lambda item: item[0].encode()))
         return self._code[globs]
+
+    @cached_property
+    def images(self) -> Mapping[str, Image]:
+        """What tags of container images stand for."""
+        from whyrun.environments.images import recorded_images  # imported late: few jobs have a container
+
+        return {} if self._state_dir is None else recorded_images(self._state_dir)
 
     def lock(self, path: str) -> Lock:
         """What a file locks that `environment:` names."""

@@ -19,6 +19,8 @@ _TITLES = {
     "inputs": "inputs",
     "parameters": "parameters",
     "actions": "actions",
+    "observed": "undeclared reads",
+    "packages": "packages",
     "reasons": "first reasons",
     "jobs": "jobs in the plan",
     "artifacts": "artifacts",
@@ -93,6 +95,8 @@ def _text(name: str, value: Any) -> str:
         if "inactive" in value:
             return "inactive"
         return value_text(value["value"]) if "value" in value else short(value["sha256"])
+    if name == "observed":
+        return short(value) if len(value) == 64 else str(value)
     if name == "actions":
         return f"{value['name']} {short(value['sha256'])}"
     return str(value)

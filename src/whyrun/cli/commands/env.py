@@ -28,8 +28,9 @@ def command(words: tuple[str, ...], delete: bool, as_json: bool, state: str | No
     """List the environments of jobs, make them, or remove old ones.
 
     A job with `environment: {python: requirements.txt}` runs in a virtual environment, which the first run that needs
-    it makes. `sync` makes all of them now. `gc` finds those whose file is gone or locks something else now; with
-    --delete it removes them, and no run may be in progress.
+    it makes. `sync` makes all of them now, and looks again what the tags of container images stand for. `gc` finds
+    environments whose file is gone or locks something else now; with --delete it removes them, and no run may be in
+    progress.
 
     \b
     Example:
@@ -37,7 +38,7 @@ def command(words: tuple[str, ...], delete: bool, as_json: bool, state: str | No
       whyrun env sync
       whyrun env gc --delete
     """
-    from whyrun.execution.dispatch.environments import make_environments, needed_environments
+    from whyrun.execution.dispatch.environments import make_environments, needed_environments, resolve_tags
     from whyrun.facts.plans import open_project
 
     action, *rest = words if words[:1] and words[0] in (LIST, SYNC, GC) else (LIST, *words)
@@ -48,16 +49,23 @@ def command(words: tuple[str, ...], delete: bool, as_json: bool, state: str | No
     if action == GC:
         _collect(project, delete=delete, as_json=as_json)
         return
+    if action == SYNC:
+        resolve_tags(project, _tell, again=True)
     needed = needed_environments(project, range(project.graph.size))
     if action == SYNC:
-        make_environments(project, needed, lambda note: click.echo(note, err=True))
+        make_environments(project, needed, _tell)
     _list(project, needed, as_json=as_json)
+
+
+def _tell(note: str) -> None:
+    click.echo(note, err=True)
 
 
 def _list(project: Project, needed: Needed, *, as_json: bool) -> None:
     from whyrun.console.lines import count, listed
     from whyrun.environments.inventory import present_environments
     from whyrun.environments.making import environment_folder
+    from whyrun.execution.dispatch.environments import images_of
 
     made = {one.folder: one for one in present_environments(project.state.environments)}
     found: list[dict[str, Any]] = []
@@ -73,22 +81,28 @@ def _list(project: Project, needed: Needed, *, as_json: bool) -> None:
                 "bytes": None if present is None else present.bytes,
             }
         )
+    images = images_of(project)
     if as_json:
-        print_json({"environments": found})
-    elif not found:
-        click.echo("no job has an `environment:`", err=True)
-    else:
-        print_lines(
-            columns(
-                (
-                    one["lock"],
-                    count(len(one["packages"]), "package"),
-                    "not made" if one["bytes"] is None else bytes_text(one["bytes"]),
-                    listed(one["jobs"]),
-                )
-                for one in found
-            )
+        shown = [{"image": image, "reference": one.reference, "jobs": jobs} for image, (one, jobs) in images.items()]
+        print_json({"environments": found, "images": shown})
+        return
+    if not found and not images:
+        click.echo("no job has an `environment:` or a `container:`", err=True)
+    rows = [
+        (
+            one["lock"],
+            count(len(one["packages"]), "package"),
+            "not made" if one["bytes"] is None else bytes_text(one["bytes"]),
+            listed(one["jobs"]),
         )
+        for one in found
+    ]
+    rows += [(image, "container", _digest(one.reference), listed(jobs)) for image, (one, jobs) in images.items()]
+    print_lines(columns(rows))
+
+
+def _digest(reference: str | None) -> str:
+    return "not resolved" if reference is None else f"{reference[reference.find('sha256:') :][:19]}…"
 
 
 def _collect(project: Project, *, delete: bool, as_json: bool) -> None:

@@ -185,12 +185,20 @@ def read_by_conditions(project: Project, id_: str) -> str | None:
 
 
 def print_plan(found: Planned, text: str) -> None:
-    """Print a plan as text, in colour on a terminal. The assumptions come first: it is not the real plan."""
+    """Print a plan as text, in colour on a terminal. The assumptions come first: it is not the real plan. What is only
+    told comes last."""
     from whyrun.console.paint import Paint
+    from whyrun.errors import printable
 
     for assumption in found.assumptions:
         click.echo(f"assuming {assumption}")
     click.echo(Paint.for_stream(sys.stdout, os.environ).explained(text), color=True)
+    reads = found.snapshot.reads
+    if reads.unbound or reads.outdated:
+        from whyrun.planning.answers.told import told
+
+        for line in told(reads):
+            click.echo(printable(line))
 
 
 @click.command("plan")

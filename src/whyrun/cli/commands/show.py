@@ -9,6 +9,7 @@ import click
 
 from whyrun.cli.options import project_options
 from whyrun.cli.output import (
+    LISTED,
     bytes_text,
     columns,
     complete_last_run,
@@ -110,6 +111,15 @@ def _reasons(value: Any) -> Iterator[tuple[str, ...]]:
         yield from ((reason["code"], reason.get("text", "")) for reason in value)
 
 
+def _observed(value: list[Facts]) -> Iterator[tuple[str, ...]]:
+    for one in value[:LISTED]:
+        content = short(one["sha256"]) if "sha256" in one else one["kind"]
+        makers = ", ".join(f"{maker} makes it" for maker in one.get("made_by", ()))
+        yield printable(one["path"]), content, makers
+    if len(value) > LISTED:
+        yield f"… {len(value) - LISTED} more (`whyrun reads` lists them)", "", ""
+
+
 def _outputs(value: list[Facts]) -> Iterator[tuple[str, ...]]:
     for one in value:
         what = value_text(one["value"], 40) if "value" in one else bytes_text(one.get("size"))
@@ -132,6 +142,7 @@ _BLOCKS: Mapping[str, Any] = {
     "because": _items,
     "bindings": _items,
     "parameters": _values,
+    "observed": _observed,
     "latest_attempt": _attempt,
     "outputs": _outputs,
     "changed": _each,

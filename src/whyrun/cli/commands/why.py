@@ -209,6 +209,7 @@ def _clean_rows(job: WhyJob) -> Iterator[tuple[str, ...]]:
     own = f"Input:{job.id.removeprefix('Job:')}."  # these IDs contain the name of the parameter already
     for one in job.compared:
         what = value_text(one.value) if one.value is not UNSET else short(one.sha256)
+        what = str(one.value) if one.name == "observed" and not one.sha256 else what
         word = "differs" if one.differs else "same"
         yield word, f"{one.id}  {what}" if one.id.startswith(own) else f"{one.name} ← {one.id}  {what}"
     if job.compared_more:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,9 +10,10 @@ from msgspec import UNSET
 
 from whyrun.ids import by_number
 from whyrun.planning.plan import Plan
-from whyrun.snapshot.records import Output, Records, run_name
+from whyrun.snapshot.records import Attempt, Output, Records, run_name
 from whyrun.snapshot.snapshot import ActionFacts
 
+_ALWAYS_WRITTEN = ("inputs", "parameters", "actions", "reasons", "jobs", "artifacts")
 INACTIVE: dict[str, Any] = {"inactive": True}  # an artifact whose job is inactive in this run
 
 
@@ -54,6 +55,8 @@ class RunDiff:
     inputs: tuple[Difference, ...]
     parameters: tuple[Difference, ...]  # of jobs that succeeded in both
     actions: tuple[Difference, ...]
+    observed: tuple[Difference, ...]  # by path, of jobs that succeeded in both: what they read undeclared
+    packages: tuple[Difference, ...]  # versions that they imported
     reasons: tuple[Difference, ...]  # the headline, of jobs with reasons in both
     jobs: tuple[Difference, ...]  # state: planned reused deferred inactive; None is clean, or not there
     artifacts: tuple[Difference, ...]  # hash, and the value where it is small; or that it is inactive
@@ -62,12 +65,16 @@ class RunDiff:
 
     @property
     def same(self) -> bool:
-        return not any((self.jobs, self.reasons, self.inputs, self.parameters, self.artifacts, self.actions, self.kept))
+        named = (getattr(self, name) for name in (*_ALWAYS_WRITTEN, "observed", "packages", "kept"))
+        return not any(named)
 
     def to_json(self) -> dict[str, Any]:
         record: dict[str, Any] = {"old": self.old, "new": self.new, "same": self.same}
-        for name in ("inputs", "parameters", "actions", "reasons", "jobs", "artifacts"):
+        for name in _ALWAYS_WRITTEN:
             record[name] = [difference.to_json() for difference in getattr(self, name)]
+        for name in ("observed", "packages"):
+            if differences := getattr(self, name):
+                record[name] = [difference.to_json() for difference in differences]
         if self.kept:
             record["kept"] = dict(self.kept)
         return {**record, "not_known": list(self.not_known)} if self.not_known else record
@@ -83,12 +90,43 @@ def diff_runs(old: RunSide, new: RunSide) -> RunDiff:
         _differences(old.parameters, new.parameters),
         # Runs without a plan have no actions to compare.
         _differences(_actions(old.actions), _actions(new.actions)) if old.plan and new.plan else (),
+        _differences(*_both(old, new, _reads)),
+        _differences(*_both(old, new, _packages)),
         _differences({id_: old_heads[id_] for id_ in both}, {id_: new_heads[id_] for id_ in both}),
         _differences(_states(old.plan), _states(new.plan)),
         tuple(d for d in _differences(_artifacts(old, new), _artifacts(new, old)) if not _is_nothing(d)),
         _kept(old, new),
         _not_known(old, new),
     )
+
+
+def _both(
+    old: RunSide, new: RunSide, values: Callable[[Records, Attempt], Mapping[str, str]]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """The values of jobs that succeeded in both, where they differ between the two."""
+    found: tuple[dict[str, str], dict[str, str]] = {}, {}
+    for job, record in new.records.steps.items():
+        before = old.records.steps.get(job)
+        if before is None or not (before.latest.ok and record.latest.ok):
+            continue
+        then, now = before.latest, record.latest
+        if (then.reads, then.packages) == (now.reads, now.packages):
+            continue
+        was, is_ = values(old.records, then), values(new.records, now)
+        for name in {*was, *is_}:
+            if was.get(name) != is_.get(name):
+                for side, of_side in zip(found, (was, is_), strict=True):
+                    if name in of_side:
+                        side[name] = of_side[name]
+    return found
+
+
+def _reads(records: Records, attempt: Attempt) -> dict[str, str]:
+    return {read.shown: read.content or "not known" for read in records.observations.reads_of(attempt.reads)}
+
+
+def _packages(records: Records, attempt: Attempt) -> Mapping[str, str]:
+    return records.observations.packages_of(attempt.packages)
 
 
 def _kept(*sides: RunSide) -> dict[str, str]:

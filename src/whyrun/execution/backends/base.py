@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from whyrun.actions.code.editable import whyrun_home
+from whyrun.environments.engines import ENGINE_VARIABLES
 from whyrun.execution.protocol.framing import WorkerStart, encode
 from whyrun.execution.protocol.messages import ExecStep
 
@@ -329,6 +330,11 @@ def step_environment(home: str, tmp: str) -> dict[str, str]:
     """The environment of a worker: a step sees no other variable of the host."""
     environment = {"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": tmp, "LANG": "C.UTF-8"}
     return with_whyrun(environment)
+
+
+def engine_settings() -> dict[str, str]:
+    """The user's own settings for an engine of containers, such as DOCKER_HOST."""
+    return {name: value for name, value in os.environ.items() if name.startswith(ENGINE_VARIABLES)}
 
 
 def with_whyrun(environment: dict[str, str]) -> dict[str, str]:

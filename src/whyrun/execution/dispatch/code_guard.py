@@ -16,7 +16,6 @@ from pathlib import Path
 
 from whyrun.actions.code.code_cache import matching_code_files
 from whyrun.actions.code.source_loader import Version, Versions, version_of
-from whyrun.console.lines import listed
 
 POLL_INTERVAL = 0.1  # seconds between two checks of all files
 WILDCARDS = frozenset("*?[")
@@ -161,16 +160,6 @@ class CodeGuard:
     def _is_reported_by_workers(self, job: str, path: str) -> bool:
         """Whether only workers read it, and report the version they read."""
         return path in self._reported and not self._named.names(job, path)
-
-    def uncounted_note(self) -> str | None:
-        """A note on imported files that no plan knows. None if code was edited as well: the next plan may know them."""
-        if not self._unplanned or self._edited:
-            return None
-        were, them = ("was", "it") if len(self._unplanned) == 1 else ("were", "them")
-        return (
-            f"{listed(sorted(self._unplanned))} {were} imported, and no plan counts {them}: an edit there runs nothing "
-            f"again (name {them} under `code:` of the job)"
-        )
 
     @property
     def edits(self) -> int:

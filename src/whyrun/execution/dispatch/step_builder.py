@@ -13,9 +13,18 @@ from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.planned_value import MARK
 from whyrun.execution.backends.base import NO_NEEDS, StepNeeds
 from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, InputSource, InputSpec, OutputSpec, StepCfg
+from whyrun.execution.protocol.messages import (
+    ContainerSpec,
+    EnvironmentSpec,
+    ExecStep,
+    InputSource,
+    InputSpec,
+    OutputSpec,
+    StepCfg,
+)
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
+from whyrun.ids import Index, parse_id
 from whyrun.log.decoding import long_list
 from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.snapshot.actions.known_inputs import put
@@ -35,15 +44,22 @@ def step_cfg(
     with_: dict[str, Any] = {}
     env: dict[str, Any] = {}
     inputs: dict[str, InputSpec | list[InputSpec]] = {}
+    keys: dict[str, list[list[Index]]] = {}
     decl = table.decl
     named = dict.fromkeys(decl.secrets)
     connected = graph.connected.get(table.name, ())
     for slot in table.slots:
         entry = consumed.entries[slot.name]
         if slot.binding:
-            inputs[slot.name] = (
-                [_input_spec(graph, e) for e in entry] if isinstance(entry, list) else _input_spec(graph, entry)
-            )
+            if isinstance(entry, Members):
+                inputs[slot.name] = [_input_spec(graph, e) for e in entry]
+                if entry.is_named:
+                    keys[slot.name] = [list(parse_id(f"Job:x{e.under}").segments[0].indices) for e in entry]
+            elif entry.source is None:  # `named(…)` without members
+                inputs[slot.name], keys[slot.name] = [], []
+            else:
+                assert isinstance(entry, Entry)
+                inputs[slot.name] = _input_spec(graph, entry)
             value: Any = {"$input": slot.name}
         else:
             assert isinstance(entry, Entry)
@@ -57,20 +73,23 @@ def step_cfg(
                     with_ |= {f"{slot.name}_{name}": member for name, member in value.items()}
                     continue
         put(env if slot.area == "env" else with_, slot.path, value)
+    around, inside = action.environment, action.container
     return StepCfg(
         step_id=table.job_id(position),
         action=action.name,
         action_sha256=action.sha256,
         with_=with_,
         inputs=inputs,
+        keys=keys,
         outputs=_output_specs(table, position),
         env=env,
         secrets=list(named),
         merged=list(decl.merged_bindings),
         timeout=decl.timeout,
-        environment=None
-        if action.environment is None
-        else EnvironmentSpec(action.environment.lock, action.environment.sha256),
+        environment=None if around is None else EnvironmentSpec(around.lock, around.sha256),
+        container=None
+        if inside is None
+        else ContainerSpec(inside.reference or inside.image, inside.network, inside.engine),
     )
 
 
@@ -119,6 +138,8 @@ def input_sources(
         entry = consumed.entries[slot.name]
         if isinstance(entry, list):
             sources[slot.name] = [_input_source(graph, e, from_run) for e in entry]
+        elif entry.source is None:
+            sources[slot.name] = []
         else:
             sources[slot.name] = _input_source(graph, entry, from_run)
     return sources

@@ -34,6 +34,7 @@ _GATHERED = "kept"  # becomes `scratch/` in the evidence by one rename
 _ASIDE = "aside-"  # prefix of folders that could not be emptied
 _CLOCK_TICK = 50_000_000  # nanoseconds: more than the resolution of file times on any local file system
 MARKER, MARKER_SIZE = "step", 4096
+CONTAINER_NOTE = "container"  # file with the engine and name of the container of the current step
 NESTED_SITES = "sites"  # below a run's folder: sites of workers that have scratch folders of their own (Dask)
 _NOT_KEPT, _NOT_KEPT_SHOWN = "not-kept.txt", 20  # a note in the evidence: which paths were dropped
 
@@ -99,6 +100,17 @@ class Scratch:
             return read_marker((self.root / MARKER).read_bytes())
         except FileNotFoundError:
             return None
+
+    @property
+    def has_container(self) -> bool:
+        """Whether the current step runs in one, or its worker died before it was removed."""
+        return (self.root / CONTAINER_NOTE).exists()
+
+    def end_container(self) -> None:
+        if self.has_container:
+            from whyrun.environments.containers import end_container  # imported late: few steps have a container
+
+            end_container(self.root)
 
     # --- after a step --------------------------------------------------------------------------------------------
 

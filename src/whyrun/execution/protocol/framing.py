@@ -45,6 +45,7 @@ class WorkerStart(msgspec.Struct, frozen=True):
     single: bool = False  # it executes one step, in its own process: its machine or sandbox is for this step alone
     said: str | None = None  # file that keeps the messages of the current step
     environments: str = ""  # folder of virtual environments; a worker makes those that are missing there
+    engine: Mapping[str, str] = {}  # settings of the user for an engine of containers; steps do not get them
     live: bool = False  # the code is the user's own, which may be edited while steps run; else it is a copy
     views: bool = False  # large inputs are read-only views, and not links
 

@@ -237,6 +237,14 @@ class EnvironmentSpec(msgspec.Struct, frozen=True):
     sha256: str
 
 
+class ContainerSpec(msgspec.Struct, omit_defaults=True, frozen=True):
+    """The container in which a step runs its script."""
+
+    image: str  # by digest
+    network: bool = False
+    engine: str | None = None  # None: the first that is installed where the step runs
+
+
 class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     """`with_` is the `with:` block with values filled in. A reference to an input is {"$input": "SourceImages[0]"}.
 
@@ -255,3 +263,6 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     merged: list[str] = []
     timeout: float | None = None
     environment: EnvironmentSpec | None = None
+    container: ContainerSpec | None = None
+    # Of bindings that are mappings (`named(…)`), by member: the indices that lead to it.
+    keys: dict[str, list[list[int | float | str]]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from whyrun.execution.protocol.framing import WorkerStart
 from whyrun.execution.protocol.messages import StepReads
 from whyrun.execution.reads.content import ReadContent
 from whyrun.execution.reads.glimpses import Sighted
+from whyrun.execution.reads.packages import packages_of
 from whyrun.execution.reads.places import Places
 from whyrun.execution.reads.python_eye import PythonEye
 from whyrun.execution.reads.strace_eye import StraceEye
@@ -78,11 +79,12 @@ class Eyes:
 
     # --- in the worker --------------------------------------------------------------------------------------------
 
-    def reads(self, in_python: Sighted) -> StepReads | None:
-        """After the end of all its processes. None: nothing was seen."""
+    def reads(self, in_python: Sighted, named: Iterable[str]) -> StepReads | None:
+        """After the end of all its processes. None: nothing was seen. `named`: see `packages_of`."""
         self.end()
         traced = self._places.sighted(self._strace.take()) if self._trace else Sighted()
-        if not (in_python or self._trace):
+        packages = packages_of({*in_python.imported, *traced.imported}, named)
+        if not (in_python or self._trace or packages):
             return None
         began = self._began - (time.time_ns() - self._clock())
         return StepReads(
@@ -90,6 +92,7 @@ class Eyes:
             sorted({*in_python.outside, *traced.outside}),
             traced=self._trace and not self._strace.problem,
             untraced=self._strace.problem if self._trace else "",
+            packages=packages,
         )
 
     def end(self) -> None:

@@ -15,17 +15,19 @@ class Glimpses:
     listed: set[str] = field(default_factory=set)
     written: set[str] = field(default_factory=set)  # opened for writing, or renamed to
     connected: set[str] = field(default_factory=set)  # opened by a library that may write
+    imported: set[str] = field(default_factory=set)  # installed modules
     links: bool = False  # the step made symbolic links: a path in its scratch folder may lead into the project
 
 
 class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):
-    """Paths of the project that count, relative to it."""
+    """What counts: paths of the project, relative to it, and what else is recorded."""
 
     opened: list[str] = []
     listed: list[str] = []
     written: list[str] = []
     connected: list[str] = []
     outside: list[str] = []  # absolute paths
+    imported: list[str] = []  # installed modules: `/…/site-packages/numpy`
 
     def __bool__(self) -> bool:
-        return bool(self.opened or self.listed or self.connected or self.outside)
+        return bool(self.opened or self.listed or self.connected or self.outside or self.imported)

@@ -42,8 +42,9 @@ class Places:
         written = glimpses.written
         opened = {path for path in glimpses.opened if path not in written}
         inside, outside = self._sorted(opened, glimpses.links)
+        imported = sorted(glimpses.imported)
         if not (inside or outside or glimpses.listed or glimpses.connected):
-            return Sighted()
+            return Sighted(imported=imported)
         own, _ = self._sorted((path for path in written if not path.endswith(BYTE_CODE)), glimpses.links)
         return Sighted(
             sorted(inside - own),
@@ -51,6 +52,7 @@ class Places:
             sorted(own),
             sorted(self._sorted(glimpses.connected, glimpses.links)[0] - own),
             sorted(path for path in outside if path not in written and _is_data(path))[:MOST_OUTSIDE],
+            imported,
         )
 
     def _sorted(self, paths: Iterable[str], links: bool) -> tuple[set[str], set[str]]:

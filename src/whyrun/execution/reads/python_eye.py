@@ -18,6 +18,7 @@ from typing import Any
 
 from whyrun import disk
 from whyrun.execution.reads.glimpses import Glimpses
+from whyrun.execution.reads.packages import imported_since
 from whyrun.execution.reads.trace_request import python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -39,6 +40,7 @@ class PythonEye:
 
     def __init__(self) -> None:
         self._seen: tuple[set[Any], ...] = (set(), set(), set(), set())
+        self._modules = len(sys.modules)  # that were there before
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
         self._ask: Callable[[], None] | None = None
@@ -63,7 +65,7 @@ class PythonEye:
         """Everything noted so far."""
         self._read_shared()
         opened, listed, written, connected = (set(_texts(paths)) for paths in self._seen)
-        return Glimpses(opened, listed, written, connected, links=self.links)
+        return Glimpses(opened, listed, written, connected, imported_since(self._modules), self.links)
 
     def _handlers(self) -> dict[str, _Handler]:
         opened, listed, written, connected = self._seen

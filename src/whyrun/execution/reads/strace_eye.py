@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from whyrun.execution.reads.glimpses import Glimpses
+from whyrun.execution.reads.packages import imported_among
 from whyrun.execution.reads.strace_lines import CALLS, Trace
 from whyrun.execution.reads.trace_request import PATIENCE
 
@@ -98,6 +99,8 @@ class StraceEye:
             seen.opened |= traced.opened
             seen.listed |= traced.listed
             seen.written |= traced.written
+        seen.imported = imported_among(seen.opened)
+        for file, _ in self._files:
             with suppress(OSError):
                 file.unlink()
         self._files = []

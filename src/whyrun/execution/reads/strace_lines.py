@@ -165,6 +165,7 @@ class Trace:
         if named is not None and call.result == "0":
             process.program = self._new_program()
             process.program.is_python = bool(_PYTHON.search(named) or _PYTHON.search(os.path.realpath(named)))
+            process.program.modules.add(process.folder)  # `python -c` and `python -m` import from there
 
     def _name(self, process: _Process, call: _Call, looked_at: _Look) -> None:
         """A new name for a file: what the step wrote, under another name."""

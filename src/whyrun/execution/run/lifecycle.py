@@ -24,7 +24,7 @@ from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.backends.base import Backend, HostServices, PrepareFailed, Session
 from whyrun.execution.backends.registry import capabilities_of
 from whyrun.execution.bundle.bundle import bundle_for
-from whyrun.execution.dispatch.environments import make_environments, needed_environments
+from whyrun.execution.dispatch.environments import fetch_images, make_environments, needed_environments
 from whyrun.execution.dispatch.run_secrets import RunSecrets
 from whyrun.execution.dispatch.step_builder import known_files
 from whyrun.execution.recording.publisher import Publisher
@@ -177,9 +177,11 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
     store, workflow = project.store, project.graph.workflow
     if not store.root.is_dir():  # a first comparison has stored nothing yet
         disk.make_folders(Area.STORE, store.root)
-    if not capabilities_of(backend.name).remote:  # elsewhere, workers make them
-        make_environments(project, needed_environments(project, spec.executed), environment.reporter.note)
-    at_once = not capabilities_of(backend.name).shares_files
+    capabilities, note = capabilities_of(backend.name), environment.reporter.note
+    fetch_images(project, spec.executed, capabilities, note)
+    if not capabilities.remote:  # elsewhere, workers make them
+        make_environments(project, needed_environments(project, spec.executed), note)
+    at_once = not capabilities.shares_files
     bundle = bundle_for(project, spec.secrets.values.values(), at_once=at_once)
     run, recorder, manifest = _create(spec, environment)
     publisher = Publisher(store, str(project.folder), project.cache, recorder, project.state)
@@ -195,8 +197,6 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
                 unready = _prepare(backend, runner, recorder)
                 if unready is None:
                     runner.run()
-                    if (uncounted := runner.work.code.uncounted_note()) is not None:
-                        environment.reporter.note(uncounted)
         finally:
             backend.close()
         # Before the end is recorded, so that the log says so if the folder cannot be completed.

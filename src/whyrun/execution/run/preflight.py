@@ -158,6 +158,8 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
         for beneath in sorted(folder.glob(f"{NESTED_SITES}/whyrun-*/tmp")):
             _keep_leftovers(run, beneath)
     end_workers([Scratch(folder).home for folder in own])
+    for folder in own:
+        Scratch(folder).end_container()
     interrupted = _interrupted_steps(run)
     for folder in own:
         try:

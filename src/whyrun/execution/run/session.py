@@ -18,6 +18,7 @@ from whyrun.errors import WhyrunError, error, in_short
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.backends.registry import backend_for
 from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
+from whyrun.execution.dispatch.environments import resolve_tags
 from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.dispatch.step_builder import manifest
 from whyrun.execution.dispatch.watch import WatchPolicy
@@ -48,6 +49,7 @@ from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
 from whyrun.log.tombstones import remove_pruned_folders
 from whyrun.planning.answers.listing import narrow_patterns
+from whyrun.planning.answers.told import told
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.project import Project
@@ -135,6 +137,7 @@ def run_workflow(
     `on_plan` gets the plan before any step of it starts.
     """
     project.config, project.graph, project.actions  # noqa: B018  # report every error before taking the lock
+    resolve_tags(project, reporter.note)
     limits = resource_limits(project, options)
     check_limits(project, options.limits or {})
     with (
@@ -152,7 +155,8 @@ def run_workflow(
         check_folders(project, [job.node for job in plan.planned])
         if on_plan is not None:
             on_plan(plan, snapshot)
-        for note in narrow_patterns(snapshot.dependency_graph, [*plan_options.force, *plan_options.targets]):
+        narrow = narrow_patterns(snapshot.dependency_graph, [*plan_options.force, *plan_options.targets])
+        for note in (*narrow, *told(snapshot.reads)):
             reporter.note(note)
         for name in unlimited_resources(project, limits) if plan.planned else ():
             reporter.note(f"no limit is set for the resource {name}, so it restricts nothing")

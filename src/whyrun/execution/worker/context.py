@@ -20,6 +20,7 @@ from whyrun.console.paths import described_files
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import (
+    ContainerSpec,
     ExecStep,
     Message,
     MetricReported,
@@ -134,6 +135,9 @@ class StepContext:
         self.work_dir = scratch.work
         self.script_path = scratch.script
         self.output_names = tuple(outputs)
+        self.container: ContainerSpec | None = None
+        self.engine_settings: Mapping[str, str] = {}
+        self.variables: Mapping[str, str] = {}  # the job's own
         self.peak_of_program: int | None = None
         self.also_known: Collection[str] = ()  # outputs of the action that the job does not declare
         self._step_id = command.step_id

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from whyrun.actions.base import TextFile
+from whyrun.actions.base import Named, TextFile
 from whyrun.artifacts.damaged_blobs import remove_if_damaged
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, is_open_for_writing, is_settled
@@ -29,6 +29,7 @@ from whyrun.execution.files.private_copy import PrivateCopies
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec, StepCfg
 from whyrun.execution.worker.failure import StepError, store_damaged
+from whyrun.ids import Index, file_name
 from whyrun.workflow.model import FILE_TYPES
 
 _UNSAFE = re.compile(r"[^A-Za-z0-9_-]+")
@@ -255,9 +256,17 @@ class Materializer:
     def inputs(self, cfg: StepCfg) -> dict[str, Any]:
         self.names.clear()
         self._copies.begin()
-        return {name: self._value(name, spec) for name, spec in cfg.inputs.items()}
+        return {name: self._input(name, spec, cfg.keys.get(name)) for name, spec in cfg.inputs.items()}
 
-    def _value(self, name: str, spec: InputSpec | list[InputSpec]) -> Any:
+    def _input(self, name: str, spec: InputSpec | list[InputSpec], keys: list[list[Index]] | None) -> Any:
+        if keys is None:
+            return self._value(name, spec)
+        assert isinstance(spec, list)
+        members = [self._value(name, member, key) for key, member in zip(keys, spec, strict=True)]
+        return Named.of(keys, members)
+
+    def _value(self, name: str, spec: InputSpec | list[InputSpec], key: Sequence[Index] = ()) -> Any:
+        """`key`: of a member of a mapping, whose file is named after it."""
         members = spec if isinstance(spec, list) else spec.members
         if members is not None:
             return [self._value(f"{name}.{position}", member) for position, member in enumerate(members)]
@@ -266,30 +275,34 @@ class Materializer:
             return spec.value
         if spec.path is not None:
             # Under a neutral name: the fingerprint does not contain a file's own name, so a step must not see it.
-            target = self._target(name, spec)
+            target = self._target(name, spec, key)
             self._copies.put(str(self._guard.project_file(spec)), str(target))
             self.names[str(target)] = spec.path
             return self._typed(target, spec.type)
         if not self._store.has(spec.sha256):
             raise StepError("MissingBinding", f"the content of `{spec.id}` ({spec.sha256}) is not in the store")
         if spec.type == "directory":
-            target = self._target(name, spec)
+            target = self._target(name, spec, key)
             self._store.export(spec.sha256, target, "directory")
             return target
         if spec.type in FILE_TYPES:
             blob = self._store.path(spec.sha256)
-            target = self._target(name, spec)
+            target = self._target(name, spec, key)
             self._guard.blob(spec.id, blob, spec.sha256)
             self._copies.put(blob, str(target))
             return self._typed(target, spec.type)
         return msgspec.json.decode(self._store.read(spec.sha256))
 
-    def _target(self, name: str, spec: InputSpec) -> Path:
-        plain_name = _UNSAFE.sub(".", name).strip(".") or "input"
-        target = self._scratch.inputs / f"{plain_name}{spec.suffix}"
+    def _target(self, name: str, spec: InputSpec, key: Sequence[Index]) -> Path:
+        plain_name, folder = _UNSAFE.sub(".", name).strip(".") or "input", self._scratch.inputs
+        if key:
+            folder = folder.joinpath(plain_name, *(file_name(str(index)) for index in key[:-1]))
+            folder.mkdir(parents=True, exist_ok=True)
+            plain_name = file_name(str(key[-1]))
+        target = folder / f"{plain_name}{spec.suffix}"
         number = 2
         while os.path.lexists(target):  # `a[0]` and `a.0` look alike as file names
-            target = self._scratch.inputs / f"{plain_name}-{number}{spec.suffix}"
+            target = folder / f"{plain_name}-{number}{spec.suffix}"
             number += 1
         return target
 
@@ -340,6 +353,13 @@ def _for_shell(value: Any, cfg: StepCfg, inputs: Mapping[str, Any]) -> Any:
     if not isinstance(value, dict) or "$input" not in value:
         return put_in_place(value, inputs)
     spec, found = cfg.inputs[value["$input"]], inputs[value["$input"]]
+    if isinstance(found, Named):
+        assert isinstance(spec, list)
+        texts = [
+            _json_text(member) if each.type == "json" else member
+            for each, member in zip(spec, found.flat().values(), strict=True)
+        ]
+        return Named(zip(found.flat(), texts, strict=True))
     if isinstance(spec, list):
         return [_json_text(member) if each.type == "json" else member for each, member in zip(spec, found, strict=True)]
     if spec.type == "json":

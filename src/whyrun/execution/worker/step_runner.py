@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Iterable
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,7 @@ class StepRunner:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
         self._live = start.live
-        self._environments = start.environments
+        self._environments, self._engine_settings = start.environments, start.engine
         self._store = Store(start.store)
         self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
@@ -114,6 +115,7 @@ class StepRunner:
         self._found: dict[str, ActionInfo | None] = {}
         self._libraries: dict[tuple[str, ...], tuple[Import, ...]] = {}
         self._compiled: list[str] = []  # project files that the processes of steps had to compile
+        self._single = start.single
         self._runs_steps = start.single  # in this process
         self._shares = False  # it runs several, which may leave something for each other
         self.spared: set[int] = set()  # processes of this worker that take commands, too
@@ -149,12 +151,20 @@ class StepRunner:
             self._libraries[(uses, *code)] = libraries_of(uses, with_, self._project, self._look_up(uses))
         return self._libraries[(uses, *code)]
 
+    def _named(self, step: OpenedStep) -> Iterable[str]:
+        """Libraries that the step's code names, where its process may have had them from the beginning."""
+        if self._single or step.cfg is None or step.is_a_program:
+            return ()
+        return (one.module[0] for one in self.libraries(step))
+
     def execute(self, step: OpenedStep, known: dict[str, Signature]) -> StepFinished | StepLost:
         began = time.perf_counter()
         command = step.command
         self._guard.begin()
         self._guard.trust(known)
-        self._eyes.begin(step.cfg.action if step.cfg is not None else "", command.trace)
+        # What runs in a container belongs to the engine, which nobody watches.
+        trace = command.trace and (step.cfg is None or step.cfg.container is None)
+        self._eyes.begin(step.cfg.action if step.cfg is not None else "", trace)
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
         died: StepDied | None = None
@@ -178,7 +188,7 @@ class StepRunner:
         if died is not None:
             self._eyes.end()
             return self._lost(step, died, duration, number, redactor)
-        reads = self._eyes.reads(done.sighted)
+        reads = self._eyes.reads(done.sighted, self._named(step))
         failure = self._tidy(step, done.failure, redactor)
         metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
         if failure is None:
@@ -318,8 +328,9 @@ class StepRunner:
     ) -> list[OutputResult]:
         if cfg.environment is not None:
             self._enter(cfg.environment)
-        for name, value in cfg.env.items():
-            os.environ[name] = as_text(with_secrets(value, step.secrets))
+        context.container, context.engine_settings = cfg.container, self._engine_settings
+        context.variables = {name: as_text(with_secrets(value, step.secrets)) for name, value in cfg.env.items()}
+        os.environ.update(context.variables)
         process = os.getpid()
         try:
             self._link.cancellation.arm()

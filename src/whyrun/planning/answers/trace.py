@@ -14,13 +14,13 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from whyrun.errors import column_width, padded, printable
-from whyrun.graph.fingerprint import counts, group_token, token
+from whyrun.graph.fingerprint import counts, group_token, recorded_token
 from whyrun.graph.tables import InputAt, sources_of
 from whyrun.planning.answers.explain import inactive_line
 from whyrun.planning.answers.listing import status_of
 from whyrun.planning.answers.why import last_success
 from whyrun.planning.consume import Entry, Members, is_small
-from whyrun.planning.input_changes import compare_entries, short_content, short_value
+from whyrun.planning.input_changes import changed_observations, compare_entries, short_content, short_value
 from whyrun.planning.judge import Verdict
 from whyrun.planning.plan import Judged, Plan, PlannedJob, judge_instances
 from whyrun.planning.reason_base import Case
@@ -30,6 +30,7 @@ from whyrun.snapshot.snapshot import Consumed, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import SuspectCheck, check_suspect
 
 HISTORY, OBSERVING, SUSPECTS = "snapshot/history", "snapshot/observing", "snapshot/suspects"
+READS = "snapshot/reads"
 CONSUME, JUDGE, REUSE, PLAN = "planning/consume", "planning/judge", "planning/reuse", "planning/plan"
 _VERDICTS = {
     "planned": "it will be executed",
@@ -81,6 +82,7 @@ def trace_job(snapshot: PlanningSnapshot, plan: Plan, node: int, consumed: Consu
         *_history_lines(case),
         *_input_lines(case),
         *_output_lines(case),
+        *_read_lines(case),
         _suspect_line(case, check_suspect(snapshot, node), consumed),
         *_consume_lines(case, consumed),
         *_judge_lines(case, judged, verdict),
@@ -172,6 +174,22 @@ def _output_lines(case: Case) -> Iterator[TraceLine]:
         )
 
 
+def _read_lines(case: Case) -> Iterator[TraceLine]:
+    """Undeclared reads and packages of the last success that find something else now."""
+    success = case.record.last_success() if case.record is not None else None
+    if success is None or not (success.reads or success.packages):
+        return
+    changes = list(changed_observations(case, success))
+    for change in changes:
+        yield TraceLine(READS, change.binding, change.text(case.table.job_id(case.position)).partition(" ← ")[2])
+    reads = case.snapshot.reads.observations.reads_of(success.reads)
+    same = len(reads) - sum(change.read != "package" for change in changes)
+    if same:
+        found = "found them" if same > 1 else "found it"
+        attempt = _attempt(success.run, success.number)
+        yield TraceLine(READS, "observed", f"{same} undeclared read{'s' if same > 1 else ''} as {attempt} {found}")
+
+
 def _without_success(case: Case) -> str:
     if case.record is None:
         return "it never ran"
@@ -190,6 +208,9 @@ def _suspect_line(case: Case, check: SuspectCheck, consumed: Consumed | None) ->
 def _suspect_causes(case: Case, check: SuspectCheck, consumed: Consumed | None) -> Iterator[str]:
     if check.has_condition:
         yield "it has a condition"
+    success = case.record.last_success() if case.record is not None else None
+    for binding in dict.fromkeys(change.binding for change in changed_observations(case, success)) if success else ():
+        yield "what it read undeclared has changed" if binding == "observed" else "packages that it imported changed"
     if check.recorded is None:
         yield _without_success(case)
     for name in (name for name, now in check.tokens.items() if now is None):
@@ -214,7 +235,7 @@ def _recorded_token(entries: Any) -> str | None:
     """The token of a slot as the log recorded it. None: nothing was recorded, or a wide list by its digest alone."""
     if entries is None or isinstance(entries, Mapping):
         return None
-    tokens = [token(entry.get("as", "v"), entry["sha256"]) for entry in entries]
+    tokens = [recorded_token(entry) for entry in entries]
     return tokens[0] if len(entries) == 1 and not entries[0].get("listed") else group_token(tokens)
 
 

@@ -7,7 +7,7 @@ names the condition or the absent source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import msgspec
@@ -328,6 +328,7 @@ def _clean(view: PlanView, node: int, depth: int, most: int | None, consumed: Co
         name = slot.removeprefix(".")
         for one in entry if isinstance(entry, list) else [entry]:
             compared.append(_compared(name, one, name in differing))
+    compared += _compared_reads(view, node, record.latest, contradiction)
     return WhyJob(
         view.graph.job_id(node),
         node,
@@ -338,6 +339,13 @@ def _clean(view: PlanView, node: int, depth: int, most: int | None, consumed: Co
         compared_more=0 if most is None else max(0, len(compared) - most),
         contradiction=contradiction,
     )
+
+
+def _compared_reads(view: PlanView, node: int, success: Attempt, contradiction: Sequence[Reason]) -> Iterator[Compared]:
+    differing = {reason.source for reason in contradiction if isinstance(reason, InputChanged) and reason.read}
+    for read in view.snapshot.reads.observations.reads_of(success.reads):
+        nothing = UNSET if read.sha256 is not None else read.content
+        yield Compared("observed", read.shown, read.sha256 or "", nothing, read.shown in differing)
 
 
 def _compared(name: str, entry: Entry, differs: bool) -> Compared:

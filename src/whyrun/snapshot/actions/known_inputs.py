@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from whyrun.actions.base import Named
 from whyrun.actions.inspection.messages import WithBlock, encode_value
 from whyrun.graph.tables import ArtifactAt, Graph, Group, InputAt, JobTable, Known, Source, Term
 from whyrun.ids import split_site
@@ -54,7 +55,9 @@ class InputReader(msgspec.Struct, frozen=True):
             return self._source(term)
         if isinstance(term, Group):
             members = [self._source(member) for member in term.members]
-            return UNKNOWN if any(member is UNKNOWN for member in members) else members
+            if any(member is UNKNOWN for member in members):
+                return UNKNOWN
+            return members if term.keys is None else Named.of(term.keys, members)
         return UNKNOWN  # it depends on results of a run: an expression, `first`
 
     def _source(self, source: Source) -> Any:

@@ -13,10 +13,9 @@ from whyrun.actions.code.code_cache import CodeCache
 from whyrun.actions.description import ActionInfo
 from whyrun.actions.problem import NOT_LITERAL, Problem
 from whyrun.actions.registry.registry import action_fingerprint, check_parameters, resolve_action
-from whyrun.artifacts.hashing import digest
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.template import expressions_in
-from whyrun.snapshot.snapshot import NAMED_FILES, ActionFacts, EnvironmentFacts
+from whyrun.snapshot.snapshot import ActionFacts
 from whyrun.workflow.model import JobDecl, OutputRef, Place
 
 if TYPE_CHECKING:
@@ -58,34 +57,25 @@ def look_up_action(
         of_code = tuple(_code_problems(decl, code_cache))
         others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]
         return LookedUp(None, (*others, *of_code), info)
-    environment = None
-    if decl.environment is not None and runs_in_environment(info):
+    around = None
+    if decl.environment is not None or decl.container is not None:
+        from whyrun.snapshot.actions.surroundings import Unfit, surroundings_of  # imported late: few jobs have them
+
         try:
-            lock = code_cache.lock(decl.environment.python)
-        except WhyrunError as wrong:
-            return LookedUp(None, _placed(wrong, decl.places.get("environment.python", place)), info)
-        environment = EnvironmentFacts(lock.path, lock.sha256, lock.packages)
-        sha256 = digest("action-in-environment/v1", sha256, lock.sha256)
-        facts = {**facts, "environment": dict(lock.files)}
+            around = surroundings_of(decl, info, code_cache)
+        except Unfit as unfit:
+            return LookedUp(None, _placed(unfit.problem, decl.places.get(unfit.key, place)), info)
     deterministic = info.deterministic if decl.deterministic is None else decl.deterministic
-    files = {**facts.get("source", {}), **facts.get("code", {}), **facts.get("environment", {})}
+    files = {**facts.get("source", {}), **facts.get("code", {})}
     effectful = decl.uses in EFFECTFUL  # no other action can have the name of a built-in one
-    known = ActionFacts(
-        decl.uses, sha256, deterministic, files, info.uncounted, _versions(info, environment), effectful, environment
-    )
+    known = ActionFacts(decl.uses, sha256, deterministic, files, info.uncounted, _versions(info), effectful)
+    if around is not None:
+        known = around.of_action(known)
     return LookedUp(known, info=info)
 
 
-def runs_in_environment(info: ActionInfo) -> bool:
-    """Other built-in actions and those of plugins run with the packages that they were installed with."""
-    return info.origin == "project" or (info.origin == "builtin" and info.name in ("shell", "python"))
-
-
-def _versions(info: ActionInfo, environment: EnvironmentFacts | None) -> dict[str, str]:
-    """Of an action whose code is not in the project, the versions that stand for it; of an environment with few
-    packages, theirs."""
-    if environment is not None:
-        return dict(environment.packages) if len(environment.packages) <= NAMED_FILES else {}
+def _versions(info: ActionInfo) -> dict[str, str]:
+    """Of an action whose code is not in the project, the versions that stand for it."""
     found = {info.name: info.version} if info.version and info.origin != "project" and info.needs_inspection else {}
     package, _, version = info.distribution.rpartition(" ")
     return {**found, package: version} if package else found

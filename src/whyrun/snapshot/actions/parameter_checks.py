@@ -33,7 +33,7 @@ from whyrun.graph.tables import (
 )
 from whyrun.graph.template import expressions_in
 from whyrun.snapshot.actions.known_inputs import has_secret, put
-from whyrun.workflow.model import Expression, First, Formatted, InputRef, Template
+from whyrun.workflow.model import Expression, Formatted, InputRef, Template, refs_in
 from whyrun.workflow.nodes import below
 
 if TYPE_CHECKING:
@@ -171,10 +171,9 @@ def _part_at(template: Template, inner: str) -> tuple[Template, str]:
 
 def _inputs_in(template: Template) -> Iterator[str]:
     for expression in expressions_in(template):
-        for ref in expression.refs:
-            for candidate in ref.candidates if isinstance(ref, First) else (ref,):
-                if isinstance(candidate, InputRef):
-                    yield candidate.name
+        for ref in refs_in(expression.refs):
+            if isinstance(ref, InputRef):
+                yield ref.name
 
 
 def _default_place(graph: Graph, name: str) -> str:
@@ -248,6 +247,8 @@ def known_term(graph: Graph, term: Term) -> Any:
         sources = term.members if isinstance(term, Group) else term.candidates
         types = {_type(graph, source) for source in sources}
         if len(types) == 1:
+            if isinstance(term, Group) and term.keys is not None:
+                return Bound()  # a mapping from index to member
             return Bound(types.pop() + ("[]" if isinstance(term, Group) else ""))
     return Bound()
 

@@ -30,10 +30,11 @@ from whyrun.workflow.model import (
     InputDecl,
     InputRef,
     Place,
-    Ref,
     Template,
     Type,
+    Value,
     Workflow,
+    refs_in,
 )
 from whyrun.workflow.values import absent_value, is_sheet, value_problem
 
@@ -225,7 +226,7 @@ class InputObserver:
             return None
 
     def _operand(
-        self, ref: Ref | First, prefix: str, found: Mapping[str, InputValue], *, optional: bool = False
+        self, ref: Value, prefix: str, found: Mapping[str, InputValue], *, optional: bool = False
     ) -> InputValue | None:
         """`optional`: an element that does not exist is no problem."""
         if isinstance(ref, First):
@@ -421,8 +422,7 @@ def _kind(type_: Type) -> tuple[str, int]:
 
 
 def _all_there(template: Template, prefix: str, found: Mapping[str, InputValue]) -> bool:
-    used = [ref for expression in expressions_in(template) for ref in expression.refs]
-    refs = [r for ref in used for r in (ref.candidates if isinstance(ref, First) else (ref,))]
+    refs = [ref for expression in expressions_in(template) for ref in refs_in(expression.refs)]
     return all(f"Input:{prefix}{ref.name}" in found for ref in refs if isinstance(ref, InputRef))
 
 

@@ -27,9 +27,9 @@ from whyrun.workflow.expressions.functions import (
     never_compares,
     result_kind,
 )
-from whyrun.workflow.expressions.naming import ABSENT, ROOTS, Body, NameCompiler, SecretRef, root_name
+from whyrun.workflow.expressions.naming import ABSENT, ROOTS, Body, NameCompiler, SecretRef, called, root_name
 from whyrun.workflow.expressions.references import Refused
-from whyrun.workflow.model import Expression, First, Formatted, Place, Ref
+from whyrun.workflow.model import Expression, Formatted, Place, Value
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.scope import Scope, Text
 
@@ -44,16 +44,20 @@ MAX_DEPTH = 50
 class Compiler(NameCompiler):
     too_deep = False
 
-    def compile_whole(self, node: ast.expr, *, binding: bool) -> tuple[Body, Ref | First | None]:
+    def compile_whole(self, node: ast.expr, *, binding: bool) -> tuple[Body, Value | None]:
         if root_name(node) in ("inputs", "jobs"):
             resolved = self.reference(node)
             if not binding:
                 self.need_value(resolved, node)
             return self.slot(resolved.ref), resolved.ref
-        if _called(node) == "first":
+        if called(node) == "first":
             assert isinstance(node, ast.Call)
             first, _ = self.first(node, need_value=not binding)
             return self.slot(first), first
+        if called(node) in ("named", "where"):
+            assert isinstance(node, ast.Call)
+            fan_in, _ = self.fan_in(node, need_value=not binding)
+            return self.slot(fan_in), fan_in
         if root_name(node) == "secrets":
             return self.secret(node), None
         return self._compile(node, 0), None
@@ -93,6 +97,17 @@ class Compiler(NameCompiler):
             case ast.Call():
                 return self._call(node, depth)
         raise self.refuse(node, f"{_describe(node)} is not allowed in an expression", "compute it in a job")
+
+    def predicate(self, node: ast.expr, scope: Scope) -> Expression:
+        start, end = self.text.span(node)
+
+        def locate(at: int, width: int) -> Place:
+            return self.text.locate(start + at, width)
+
+        found = parse_expression(self.text.text[start:end], locate, scope, self.problems)
+        if found is None:
+            raise Refused
+        return found
 
     def _all(self, nodes: Sequence[ast.expr], depth: int) -> list[Body]:
         """Compile each, so that all problems are reported."""
@@ -193,11 +208,11 @@ class Compiler(NameCompiler):
             case ast.UnaryOp():
                 return "a number"
             case ast.Call():
-                return result_kind(_called(node))
+                return result_kind(called(node))
         return self.kinds.get(node)
 
     def _call(self, node: ast.Call, depth: int) -> Body:
-        name = _called(node)
+        name = called(node)
         if name is None:
             hint = "write the function's name before the parenthesis"
             if isinstance(node.func, ast.Attribute):
@@ -214,17 +229,27 @@ class Compiler(NameCompiler):
             return self.slot(first)
         if name == "exists":
             return self.exists(node)
+        if name == "where":
+            fan_in, _ = self.fan_in(node, need_value=True)
+            return self.slot(fan_in)
+        if name == "named":
+            hint = "give it an entry of its own in `with:`, as one whole `${{ }}`"
+            raise self.refuse(node, "`named` is a whole value, not a part of one", hint)
         least, most, function = FUNCTIONS[name]
         if not least <= len(node.args) <= most:
             count = f"{least}" if least == most else f"{least} to {most}"
             raise self.refuse(node, f"`{name}` takes {count} argument{'' if most == 1 else 's'}, not {len(node.args)}")
         if name == "len" and root_name(node.args[0]) in ("inputs", "jobs"):
-            # The number of files is a small value, so `len` of files is allowed.
+            # The number of files is a small value, so `len` of files is allowed; also of those that `where` chooses.
             resolved = self.reference(node.args[0])
             if not resolved.is_list:
                 self.need_value(resolved, node.args[0])
             only = self.slot(resolved.ref)
             return lambda values, names: function(only(values, names))
+        if name == "len" and called(node.args[0]) == "where":
+            assert isinstance(node.args[0], ast.Call)
+            some = self.slot(self.fan_in(node.args[0], need_value=False)[0])
+            return lambda values, names: function(some(values, names))
         bodies = self._all(node.args, depth)
         if len(bodies) == 1:
             (single,) = bodies
@@ -232,7 +257,7 @@ class Compiler(NameCompiler):
         return lambda values, names: function(*[body(values, names) for body in bodies])
 
 
-_FUNCTION_NAMES = ["first", "exists", *FUNCTIONS]
+_FUNCTION_NAMES = ["first", "exists", "named", "where", *FUNCTIONS]
 _DESCRIPTIONS = {
     "Lambda": "a function",
     "ListComp": "a comprehension",
@@ -251,10 +276,6 @@ _DESCRIPTIONS = {
 
 def _describe(node: ast.AST) -> str:
     return _DESCRIPTIONS.get(type(node).__name__, f"`{type(node).__name__.lower()}`")
-
-
-def _called(node: ast.expr) -> str | None:
-    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
 
 # --- expressions -------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -11,9 +12,9 @@ import msgspec
 from whyrun.errors import did_you_mean
 from whyrun.workflow.expressions.functions import kind_of_type
 from whyrun.workflow.expressions.references import ReferenceReader, Refused, Resolved, chain_of, check_loop
-from whyrun.workflow.model import First, OutputRef, Ref
+from whyrun.workflow.model import Expression, FanIn, First, OutputRef, Value
 from whyrun.workflow.nodes import Problems
-from whyrun.workflow.scope import Scope, Text
+from whyrun.workflow.scope import Names, Scope, Text
 
 ROOTS = ("inputs", "jobs", "secrets", "env", "workflow")
 Body = Callable[[Sequence[Any], Mapping[str, Any]], Any]
@@ -33,7 +34,7 @@ class SecretRef(msgspec.Struct, frozen=True):
     name: str
 
 
-class NameCompiler:
+class NameCompiler(ABC):
     """Compiles names, and collects the references of the expression."""
 
     def __init__(self, text: Text, scope: Scope, problems: Problems) -> None:
@@ -41,7 +42,7 @@ class NameCompiler:
         self.scope = scope
         self.problems = problems
         self.reader = ReferenceReader(text, scope, problems)
-        self.refs: list[Ref | First] = []
+        self.refs: list[Value] = []
         self.optional: set[int] = set()
         self.loops: set[str] = set()
         self.secrets: set[str] = set()
@@ -102,7 +103,7 @@ class NameCompiler:
         self._need_root(root)
         return self.reader.read(node)
 
-    def slot(self, ref: Ref | First) -> Body:
+    def slot(self, ref: Value) -> Body:
         index = len(self.refs)
         self.refs.append(ref)
         return lambda values, names: values[index]
@@ -155,6 +156,48 @@ class NameCompiler:
         if refused:
             raise Refused
         return First(tuple(r.ref for r in candidates), self.text.place(node)), candidates
+
+    def fan_in(self, node: ast.Call, *, need_value: bool) -> tuple[FanIn, Resolved]:
+        """`named(selection)`, `where(selection, predicate)`, `named(where(…))`."""
+        name = called(node)
+        example = (
+            "write `where(jobs.J.outputs.X[:, :], seed % 5 == 0)`"
+            if name == "where"
+            else ("write `named(jobs.J.outputs.X[:])`")
+        )
+        if "jobs" not in self.scope.roots:
+            raise self.refuse(node, f"`{name}` cannot be used {self.scope.where}", "use it in `with:` of a job")
+        if node.keywords or len(node.args) != (2 if name == "where" else 1):
+            raise self.refuse(
+                node, f"`{name}` takes {'a selection and a condition' if name == 'where' else 'a selection'}", example
+            )
+        inner = node.args[0]
+        if name == "named" and called(inner) == "where":
+            assert isinstance(inner, ast.Call)
+            found, resolved = self.fan_in(inner, need_value=need_value)
+            return FanIn(found.ref, True, found.predicate, found.loops, self.text.place(node)), resolved
+        if root_name(inner) not in ("inputs", "jobs"):
+            raise self.refuse(inner, f"`{name}` takes a selection", example)
+        resolved = self.reference(inner)
+        if not resolved.fan_in:
+            raise self.refuse(inner, f"`{name}` takes many elements, and this is one", "select with `[:]`")
+        if need_value:
+            self.need_value(resolved, inner)
+        loops = resolved.loops
+        if loops is None:
+            raise Refused  # the job could not be read
+        predicate = None
+        if name == "where":
+            if not loops:
+                raise self.refuse(inner, "these elements have no loop variables", "`where` chooses instances of jobs")
+            names = Names(self.scope.names.inputs, frozenset(loops), {}, {})
+            scope = Scope(names, "in the condition of `where`", frozenset({"inputs", "loops"}), loops=loops)
+            predicate = self.predicate(node.args[1], scope)
+        return FanIn(resolved.ref, name == "named", predicate, loops, self.text.place(node)), resolved
+
+    @abstractmethod
+    def predicate(self, node: ast.expr, scope: Scope) -> Expression:
+        """The condition of `where(…)`, or `Refused`."""
 
     def _candidate(self, node: ast.expr, function: str) -> Resolved:
         if root_name(node) not in ("inputs", "jobs"):
@@ -222,6 +265,11 @@ class NameCompiler:
                 "use `workflow.name`",
             )
         return lambda values, names: names["workflow"]["name"]
+
+
+def called(node: ast.expr) -> str | None:
+    """The function that a call names."""
+    return node.func.id if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
 
 
 def root_name(node: ast.expr) -> str | None:

@@ -143,6 +143,7 @@ class Resolved(msgspec.Struct, frozen=True):
     type: Type | None
     fan_in: bool
     leaf: bool = False
+    loops: tuple[str, ...] | None = ()  # of the job or input that is selected from; None: not known
 
     @property
     def is_value(self) -> bool:
@@ -222,8 +223,10 @@ class ReferenceReader(SelectorReader):
         ref = InputRef(name.attr, selectors, self.text.place(node), fields)
         fan_in = any(isinstance(s, All) for s in ref.selectors)
         if shape is None or fields:
-            return Resolved(ref, None, fan_in)  # the type of a field is that of its value
-        return Resolved(ref, Type(shape.type.base, shape.depth - len(ref.selectors)), fan_in)
+            return Resolved(
+                ref, None, fan_in, loops=shape.loops if shape is not None else None
+            )  # the type of a field is that of its value
+        return Resolved(ref, Type(shape.type.base, shape.depth - len(ref.selectors)), fan_in, loops=shape.loops)
 
     def _steps(self, parts: list[Part]) -> list[tuple[Selector, Place, bool]]:
         """What follows the name of an input; the last is whether it is written as a name: `.size`."""
@@ -334,7 +337,7 @@ class ReferenceReader(SelectorReader):
         if leaf:
             kind = self._leaf_type(shape, output.attr, leaf, leaf_places)
         fan_in = any(isinstance(s, All) for part in (ref.selectors, *(s for _, s in leaf)) for s in part)
-        return Resolved(ref, None if kind is None else Type(kind), fan_in, bool(leaf))
+        return Resolved(ref, None if kind is None else Type(kind), fan_in, bool(leaf), job.loops)
 
     def _check_loops(
         self, job: JobShape, name: str, output: ast.Attribute, selectors: list[tuple[Selector, Place]]

@@ -19,7 +19,7 @@ from whyrun.workflow.expressions.template import (
     secrets_of,
     whole_expression,
 )
-from whyrun.workflow.fields import NAME, PARAMETER_NAME
+from whyrun.workflow.fields import NAME, PARAMETER_NAME, in_list
 from whyrun.workflow.model import Expression, OutputDecl, Place, Template
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates, kind_of, places_below, plain_value
 from whyrun.workflow.parsing.outputs import Outputs, outputs_example
@@ -147,7 +147,7 @@ class JobExpressions(Outputs):
 
     def secrets(self, job: JobDraft, node: Node) -> tuple[str, ...]:
         failures = self.problems.failures
-        secrets = self.strings(node, f"`secrets` of {job.what}", "a secret", "write `[NAME]`")
+        secrets = self.strings(node, f"`secrets` of {job.what}", "a secret", f"write `{in_list(node, 'NAME')}`")
         if self.problems.failures > failures:
             job.broken.add("secrets")
         for index, (name, item) in enumerate(secrets):

@@ -20,6 +20,7 @@ from whyrun.workflow.fields import (
     PARAMETER_PATTERN,
     Key,
     Schema,
+    in_list,
     list_schema,
     map_schema,
     names_of,
@@ -29,7 +30,7 @@ from whyrun.workflow.fields import (
 from whyrun.workflow.model import LoopDecl, Retries
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft
-from whyrun.workflow.parsing.running_keys import ENVIRONMENT_KEYS, ISOLATIONS, SANDBOX_KEYS, RunningKeys
+from whyrun.workflow.parsing.running_keys import CONTAINER_KEYS, ENVIRONMENT_KEYS, ISOLATIONS, SANDBOX_KEYS, RunningKeys
 from whyrun.workflow.scope import AnyKey, Names
 
 MAX_RETRIES = 1000
@@ -45,7 +46,9 @@ class JobReader(RunningKeys):
     def needs(self, job: JobDraft, node: Node) -> tuple[str, ...]:
         names = job.names
         needed: list[str] = []
-        for text, item in self.strings(node, f"`needs` of {job.what}", "a job", "write `needs: [job]`"):
+        for text, item in self.strings(
+            node, f"`needs` of {job.what}", "a job", f"write `needs: {in_list(node, 'job')}`"
+        ):
             job.places[f"needs[{len(needed)}]"] = item.place
             inner: Names | None = names
             *imports, name = text.split(".")
@@ -99,7 +102,8 @@ class JobReader(RunningKeys):
         count = plain_value(node)
         if type(count) is int and 0 <= count <= MAX_RETRIES:
             return count
-        hint = "write `2` or `{max: 2, backoff: 10s}`"
+        is_quoted = isinstance(count, str) and count.isdecimal()
+        hint = f"write `{count}`, without quotes" if is_quoted else "write `2` or `{max: 2, backoff: 10s}`"
         self.wrong(node, f"{what} is not a whole number from 0 to {MAX_RETRIES}", hint)
         return 0
 
@@ -125,7 +129,12 @@ class JobReader(RunningKeys):
         return self.string(node, "a description") or ""
 
     def tags(self, job: JobDraft, node: Node) -> tuple[str, ...]:
-        return tuple(tag for tag, _ in self.strings(node, f"`tags` of {job.what}", "the tag", "write `tags: [slow]`"))
+        return tuple(
+            tag
+            for tag, _ in self.strings(
+                node, f"`tags` of {job.what}", "the tag", f"write `tags: {in_list(node, 'slow')}`"
+            )
+        )
 
     # --- combinations of loops ------------------------------------------------------------------------------------
 
@@ -359,6 +368,15 @@ JOB_KEYS = (
         in_fingerprint=True,
         meaning="The packages that the steps run with: `{python: requirements.txt}`.",
         details="See [environments](environments.md).",
+    ),
+    JobKey(
+        name="container",
+        field="container",
+        read=JobReader.container,
+        schema=object_schema(CONTAINER_KEYS, "The container in which the script of a `shell` job runs."),
+        in_fingerprint=True,
+        meaning='The container in which the script of a `shell` job runs: `{image: "debian:12"}`.',
+        details="The content of the image counts. See [containers](environments.md#containers).",
     ),
     JobKey(
         name="isolation",

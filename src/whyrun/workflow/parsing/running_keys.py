@@ -1,4 +1,4 @@
-"""The keys of a job that say where and how its steps run: sandbox, isolation, environment."""
+"""The keys of a job that say where and how its steps run: sandbox, isolation, environment, container."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import Key, names_of, path_problem
-from whyrun.workflow.model import EnvironmentDecl, SandboxDecl
+from whyrun.workflow.model import ContainerDecl, EnvironmentDecl, SandboxDecl
 from whyrun.workflow.nodes import Node, Scalar, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
 
@@ -21,6 +21,10 @@ _SIZES = {"memory": LEAST_MEMORY, "disk": LEAST_DISK}  # settings of a sandbox t
 _SIZE = lazy_regex(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 LOCKS = ("uv.lock", "pyproject.toml")  # besides requirements files, whose names end with `.txt`
+ENGINES = ("podman", "docker", "apptainer")
+IMAGE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._:/@-]*"
+_IMAGE = lazy_regex(IMAGE_PATTERN)
+_CONTAINER_HINT = 'write `container: {image: "debian:12"}`, or better the digest: `name@sha256:…`'
 _ENVIRONMENT_HINT = "write `environment: {python: requirements.txt}`, or `uv.lock`, or `pyproject.toml` beside its lock"
 
 
@@ -83,6 +87,28 @@ class RunningKeys(JobExpressions):
             return EnvironmentDecl(posixpath.normpath(lock))
         return None
 
+    def container(self, job: JobDraft, node: Node) -> ContainerDecl | None:
+        what = f"`container` of {job.what}"
+        entries = self.as_map(node, what, _CONTAINER_HINT)
+        if entries is None:
+            return None
+        fields = self.known_keys(entries, names_of(CONTAINER_KEYS), what)
+        if "image" not in fields:
+            self.problems.add(node.place, "MISSING_KEY", f"{what} has no `image`", _CONTAINER_HINT)
+            return None
+        image = self.string(fields["image"], f"`image` in {what}", _CONTAINER_HINT)
+        job.places["container.image"] = fields["image"].place
+        if image is not None and not _IMAGE.fullmatch(image):
+            self.wrong(fields["image"], f"`{image}` in {what} is not the name of an image", _CONTAINER_HINT)
+            image = None
+        engine = plain_value(fields["engine"]) if "engine" in fields else None
+        if engine is not None and engine not in ENGINES:
+            known = ", ".join(f"`{one}`" for one in ENGINES)
+            self.wrong(fields["engine"], f"`engine` in {what} is none of {known}", "leave it out, or write `podman`")
+            engine = None
+        network = "network" in fields and bool(self.boolean(fields["network"], f"`network` in {what}"))
+        return None if image is None else ContainerDecl(image, engine, network)
+
 
 def _bytes(value: Any, least: int) -> int | None:
     """`2GB` or a plain number of bytes; None if it is not a size, or not in the range."""
@@ -112,4 +138,14 @@ ENVIRONMENT_KEYS = (
         schema={"type": "string", "pattern": r"(\.txt|(^|/)(uv\.lock|pyproject\.toml))$"},
         required=True,
     ),
+)
+CONTAINER_KEYS = (
+    Key(
+        name="image",
+        meaning="The image: `name@sha256:…`, `name:tag`, or an image file of the project (`*.sif`).",
+        schema={"type": "string", "pattern": f"^{IMAGE_PATTERN}$"},
+        required=True,
+    ),
+    Key(name="engine", meaning="What runs it; else the first that is installed.", schema={"enum": list(ENGINES)}),
+    Key(name="network", meaning="Whether it has a network.", schema={"type": "boolean"}),
 )

@@ -22,7 +22,7 @@ from whyrun.artifacts.durable import write_all
 from whyrun.artifacts.stat_cache.rows import Signature
 from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
-from whyrun.execution.backends.base import PrepareFailed, Session, step_environment, worker_command
+from whyrun.execution.backends.base import PrepareFailed, Session, engine_settings, step_environment, worker_command
 from whyrun.execution.files.scratch import Scratch, step_folder
 from whyrun.execution.protocol.framing import (
     INLINE_LIMIT,
@@ -105,6 +105,7 @@ class LocalWorker:
             control_fd=control,
             messages_fd=messages,
             environments=str(session.environments or ""),
+            engine=engine_settings(),
             live=session.host is not None,
             views=session.views,
         )
@@ -196,9 +197,17 @@ class LocalWorker:
         if signum == signal.SIGKILL:
             processes = descendants(self.pid)
             self._used = used_by(processes)  # afterwards nobody knows
-            end_group(self.pid, processes)
+            self._kill(processes)
         else:
             os.killpg(self.pid, signum)
+
+    def _kill(self, processes: list[int]) -> None:
+        """`processes`: its descendants."""
+        if self._scratch.has_container:
+            # The keeper of the container, which is not in the group, must live until the engine has removed it.
+            end_group(self.pid, [])
+            self._scratch.end_container()
+        end_group(self.pid, processes)
 
     def prepare(self, command: str, stopped: Callable[[], bool]) -> None:
         """Run the `prepare` command before the first step. Returns early if the run is stopped."""
@@ -288,7 +297,7 @@ class LocalWorker:
         """Kill the worker: it has broken the protocol."""
         self._complaint = self._complaint or complaint
         self._rest = b""
-        end_group(self.pid, descendants(self.pid))
+        self._kill(descendants(self.pid))
 
     # --- the end ------------------------------------------------------------------------------------------------
 
@@ -303,11 +312,12 @@ class LocalWorker:
         poll = select.poll()
         poll.register(self.pidfd, select.POLLIN)
         if not poll.poll(patience * 1000):
-            end_group(self.pid, descendants(self.pid))
+            self._kill(descendants(self.pid))
         # Before the leader is reaped no other process group can get its number.
         end_group(self.pid, [])
         self._process.wait()
         if self.jobs:
+            self._scratch.end_container()
             end_group(self.pid, processes_with(f"HOME={self._scratch.home}".encode()))
         self.finish()
         for descriptor in (self.pidfd, self.messages_fd, self._control, self._tickets_end):
