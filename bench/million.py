@@ -31,13 +31,13 @@ FLUSH = 5000  # steps
 CHAINS_OF_RUNS = 100  # where there are many runs
 
 
-def make_files(folder: Path, chains: int) -> None:
+def make_files(folder: Path, chains: int, *, keyed: bool = False) -> None:
     """Stage by stage, so that no output is older than what it was made from."""
-    workload.whyrun_project(folder, chains)
+    workload.whyrun_project(folder, chains, keyed=keyed)
     (folder / "out").mkdir()
     for stage in range(workload.DEPTH):
         for i in range(chains):
-            path = f"{folder}/out/s{stage}-{i}.txt"
+            path = f"{folder}/out/s{stage}-{workload.name_of(i, keyed=True) if keyed else i}.txt"
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
             os.write(descriptor, _content(i, stage))
             os.close(descriptor)

@@ -20,17 +20,22 @@ def step(source, stage, context):
 """
 
 
-def make_sources(folder: Path, chains: int) -> None:
+def make_sources(folder: Path, chains: int, *, keyed: bool = False) -> None:
     (folder / "src").mkdir(parents=True)
     for i in range(chains):
-        (folder / f"src/{i:06d}.txt").write_text(f"source {i}\n")
+        (folder / f"src/{name_of(i, keyed=keyed)}.txt").write_text(f"source {i}\n")
 
 
-def workflow_text() -> str:
+def name_of(chain: int, *, keyed: bool) -> str:
+    return f"sample-{chain:06d}" if keyed else f"{chain:06d}"
+
+
+def workflow_text(*, keyed: bool = False) -> str:
+    """`keyed`: the sources have keys, so that the index of a chain is a name and not its position."""
     lines = [
         "workflow: chains",
         "inputs:",
-        '  Sources: {type: "file[]", default: "src/*.txt"}',
+        f'  Sources: {{type: "file[]", default: "src/*.txt"{", key: stem" if keyed else ""}}}',
         "loops:",
         "  chain: {each: inputs.Sources}",
         "jobs:",
@@ -47,9 +52,9 @@ def workflow_text() -> str:
     return "\n".join(lines) + "\n"
 
 
-def whyrun_project(folder: Path, chains: int) -> None:
-    make_sources(folder, chains)
-    (folder / "workflow.yaml").write_text(workflow_text())
+def whyrun_project(folder: Path, chains: int, *, keyed: bool = False) -> None:
+    make_sources(folder, chains, keyed=keyed)
+    (folder / "workflow.yaml").write_text(workflow_text(keyed=keyed))
     (folder / "work.py").write_text(WORK)
 
 

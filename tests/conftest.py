@@ -49,35 +49,49 @@ def pytest_configure(config: pytest.Config) -> None:
 
 # Folders whose tests are long or wait much. They begin first, so that no core is idle at the end.
 LONG_FIRST = ("lint", "crash", "property", "examples", "cluster", "backends", "movers", "docs", "e2b", "parity")
-# Expensive fixtures. All tests that use one run in the same process, so that it is made once.
+# Expensive fixtures of many modules, with the name of the process in which all tests that use one run: it is made once.
 MADE_ONCE = {
     "mariadb_server": "databases",
     "postgres_server": "databases",
-    "started": "slurm",
-    "cluster": "dask",
-    "executed": "",
     "chromium": "browser",
-    "first_run": "",  # one for each module, and for each of its own parameters
-    "installed": "",
-    "through": "",
-    "linked_story": "",
     "image": "containers",
+    "made": "made",
 }
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        for name in getattr(item, "fixturenames", ()):
-            if name in MADE_ONCE:
-                parameters = item.callspec.params if hasattr(item, "callspec") else {}
-                group = MADE_ONCE[name] or f"{item.path.stem}-{parameters.get(name, '')}"
-                item.add_marker(pytest.mark.xdist_group(group))
+        if isinstance(item, pytest.Function) and (group := _group(item)) is not None:
+            _put_into(group, item)
     order = {folder: number for number, folder in enumerate(LONG_FIRST)}
     items.sort(key=lambda item: order.get(item.path.relative_to(TESTS).parts[0], len(order)))
 
 
-def pytest_collection_finish() -> None:
+def _group(item: pytest.Function) -> str | None:
+    """Tests of a module that share a fixture run in one process, too: one process for each parameter of the fixture."""
+    fixtures = {name: found[-1] for name, found in item._fixtureinfo.name2fixturedefs.items()}
+    for name, group in MADE_ONCE.items():
+        if name in fixtures and fixtures[name].scope != "function":
+            return f"{group}-{item.path.parent.name}" if group == "made" else group
+    shared = [name for name, fixture in fixtures.items() if fixture.scope == "module"]
+    if not shared:
+        return None
+    parameters = item.callspec.indices if hasattr(item, "callspec") else {}
+    return "-".join([item.path.stem, *(str(parameters[name]) for name in sorted(shared) if name in parameters)])
+
+
+def _put_into(group: str, item: pytest.Item) -> None:
+    """pytest-xdist reads the group from the ID of the item. It writes it there, too, but not as pytest 9.2 keeps it."""
+    item.add_marker(pytest.mark.xdist_group(group))
+    if getattr(item.config.option, "loadgroup", False) and hasattr(item, "_id"):
+        item._id = type(item._id).parse(f"{item.nodeid}@{group}")
+
+
+def pytest_collection_finish(session: pytest.Session) -> None:
+    if getattr(session.config.option, "loadgroup", False):
+        lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        assert not lost, "pytest-xdist does not group tests any more: servers would be started in each process"
     gc.collect()
     gc.freeze()  # what was collected stays until the end, so that nobody need look through it again
     gc.enable()

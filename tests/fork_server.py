@@ -109,6 +109,10 @@ class Client:
             raise ConnectionError(f"the fork server of the tests has ended: it did not answer {request}")
         return json.loads(answer)
 
+    def close(self) -> None:
+        if self._socket is not None and self._owner == os.getpid():
+            self._socket.close()
+
 
 def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(_READ_AT_START)}
@@ -116,6 +120,7 @@ def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 
 _clients: dict[str, Client] = {}  # by kind and start-up variables
 _servers: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
+_imported: tuple[str, ...] = ()  # what workers have already
 _first_variables: dict[str, str] | None = None  # None where no server may start
 _paused = False
 _lock = threading.Lock()
@@ -252,8 +257,23 @@ def real_start() -> Iterator[None]:
         _paused = before
 
 
+@contextmanager
+def with_imported(*modules: str) -> Iterator[None]:
+    """Workers have these modules already, as far as they are installed. A step would need up to a second for them."""
+    global _clients, _imported
+    before, first = (_clients, _imported), len(_servers)
+    _clients, _imported = {}, modules
+    try:
+        yield
+    finally:
+        _stop(first)
+        for client in _clients.values():
+            client.close()
+        _clients, _imported = before
+
+
 def _start_server(kind: str, key: str, environment: Mapping[str, str]) -> None:
-    facts: dict[str, Any] = {"kind": kind, "servers": []}
+    facts: dict[str, Any] = {"kind": kind, "servers": [], "imported": _imported if kind == "worker" else ()}
     if kind.startswith("command"):  # which starts them
         from whyrun.execution.backends.base import step_environment
 
@@ -284,12 +304,16 @@ def _start_server(kind: str, key: str, environment: Mapping[str, str]) -> None:
 
 
 def stop() -> None:
-    for server, life in _servers:
+    _stop(0)
+    _clients.clear()
+
+
+def _stop(first: int) -> None:
+    for server, life in _servers[first:]:
         life.close()
         server.kill()
         server.wait()
-    _servers.clear()
-    _clients.clear()
+    del _servers[first:]
 
 
 # --- commands that a shell starts -----------------------------------------------------------------------------------
@@ -550,4 +574,6 @@ if __name__ == "__main__":
     if facts["kind"] not in _PROGRAMS:
         sys.path.pop(0)  # this folder, which no program has by itself
     _import_for(facts["kind"])
+    with suppress(ModuleNotFoundError):
+        _import_all(facts["imported"])
     Server(facts).serve()

@@ -225,9 +225,15 @@ def _noted(server: Server) -> Server:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Below the ports that the system gives to connections: one of those may be taken before the server listens."""
+    while True:
+        port = 15_000 + secrets.randbelow(15_000)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+                return port
+            except OSError:
+                pass  # somebody has it
 
 
 def _wait_for(port: int, pid: int, log: Path, *, greets: bool = False) -> None:

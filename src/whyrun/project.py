@@ -20,7 +20,7 @@ from whyrun.artifacts.publishing.sections import SharedFiles
 from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
-from whyrun.graph.expand import expand
+from whyrun.graph.expand import declared_jobs, expand
 from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems, sections_without_file
 from whyrun.graph.publishing.patterns import Pattern
 from whyrun.graph.tables import Graph
@@ -28,7 +28,7 @@ from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState
 from whyrun.project_config import ProjectConfig, read_project_config, shared_store_for
 from whyrun.snapshot.actions.connections import connect
 from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_snapshot
-from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, may_read_json_as_files
+from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, look_up_actions, may_read_json_as_files
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.disk import DiskObserver
@@ -244,8 +244,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def looked_up(self) -> dict[str, LookedUp]:
         """By job that could be parsed: its action, or the problems of its `uses:` and `with:`."""
-        jobs, code = sorted(self._jobs.items()), CodeCache(self.folder, self.state_dir)
-        return {name: look_up_action(decl, self.folder, self.inspector, code) for name, decl in jobs}
+        return look_up_actions(self._jobs, self.folder, self.inspector, self.state_dir)
 
     def declared_actions(self) -> dict[str, tuple[str, LookedUp]]:
         """By job that could be parsed: its `uses:`, and the result of looking it up."""
@@ -330,6 +329,9 @@ class Project(msgspec.Struct, eq=False, dict=True):
         for flow in self.reading.files:
             for decl in flow.jobs.values():
                 found.extend(look_up_action(decl, self.folder, self.inspector, code_cache).problems)
+        computed = {name: decl for name, decl in self._jobs.items() if decl.uses_by is not None}
+        for lookup in look_up_actions(computed, self.folder, self.inspector, self.state_dir).values():
+            found.extend(lookup.problems)
         files = list(dict.fromkeys(d.file for d in found))
         return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
 
@@ -367,7 +369,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def _jobs(self) -> dict[str, JobDecl]:
         """Every job that could be parsed, by its name in the graph."""
-        return dict(_declared_jobs(self.reading.part, "")) if self.reading.part is not None else {}
+        part = self.reading.part
+        return dict(declared_jobs(part, self._observed[0], [])) if part is not None else {}
 
     def is_current(self, job: str) -> bool:
         """Is the code of a job's action still the planned one? Reads it again."""
@@ -428,14 +431,6 @@ def _is_dataset_plan(file: Path) -> bool:
     from whyrun.workflow.composition.plan_file.dataset_plan import is_dataset_plan
 
     return is_dataset_plan(file)
-
-
-def _declared_jobs(workflow: Workflow, prefix: str) -> Iterator[tuple[str, JobDecl]]:
-    """Every job by its name in the graph (`Intro/Script`). Not from the graph: `validate` works without inputs."""
-    for name, decl in workflow.jobs.items():
-        yield prefix + name, decl
-    for name, imported in workflow.imports.items():
-        yield from _declared_jobs(imported.workflow, f"{prefix}{name}/")
 
 
 def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 PATIENCE = 300.0  # seconds after which a test gives up on what must come
@@ -40,7 +41,7 @@ class Cluster:
 
     def add_worker_behind(self, network: Network) -> subprocess.Popen[bytes]:
         """All that it and the scheduler say to each other goes through the network."""
-        port = network.free_port()
+        (port,) = free_ports(1)
         contact = network.way_to(port)
         return self.add_worker(
             "--listen-address", f"tcp://127.0.0.1:{port}",
@@ -82,10 +83,6 @@ class Network:
         self._open.set()
         self._sockets: list[socket.socket] = []
         self._threads: list[threading.Thread] = []
-
-    def free_port(self) -> int:
-        with socket.create_server(("127.0.0.1", 0)) as one:
-            return int(one.getsockname()[1])
 
     def way_to(self, port: int) -> int:
         """The port that leads there."""
@@ -178,3 +175,15 @@ def listening(processes: Iterable[int]) -> list[str]:
             address = socket.inet_ntoa(bytes.fromhex(host)[::-1])
             ports.append(f"{'127.0.0.1' if address == '0.0.0.0' else address}:{int(port, 16)}")
     return ports
+
+
+def free_ports(count: int) -> list[int]:
+    """Below the ports that the system gives to connections: one of those may be taken before somebody listens there."""
+    with ExitStack() as held:
+        found: list[int] = []
+        while len(found) < count:
+            port = random.randrange(15_000, 30_000)
+            with suppress(OSError):  # somebody has it
+                held.enter_context(socket.socket()).bind(("127.0.0.1", port))
+                found.append(port)
+        return found

@@ -15,7 +15,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from cluster_lab import wait_until
+from cluster_lab import free_ports, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "scancel", "squeue", "sinfo", "scontrol")
 WHERE = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
@@ -164,14 +164,3 @@ class Slurm:
                 if mark in variables and b"SLURM_JOB_ID=" in variables:
                     found.append(int(name))
         return found
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

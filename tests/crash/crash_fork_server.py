@@ -12,6 +12,7 @@ from __future__ import annotations
 import atexit
 import ctypes
 import fcntl
+import gc
 import json
 import os
 import select
@@ -210,6 +211,8 @@ def serve(descriptor: int) -> None:
     sys.path.pop(0)  # the folder of this file: a started process does not have it
     there = socket.socket(fileno=descriptor)
     os.set_inheritable(descriptor, False)
+    gc.collect()
+    gc.freeze()  # so that no fork copies these pages
     living: dict[int, tuple[int, int]] = {}  # pidfd → (pid, the pipe for its exit status)
     ended: dict[int, int] = {}  # the pipe → pid
     poll = select.poll()

@@ -9,20 +9,26 @@ import subprocess
 import sys
 import tomllib
 import xml.etree.ElementTree as ET
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import product
 from pathlib import Path
 
 import pytest
 
 import page_checks
-from fork_server import shell_environment
+from fork_server import shell_environment, with_imported
 from project_lab import Lab, codes, reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "causal-discovery"
 NETWORKS, ALGORITHMS, SIZES, SEEDS = ("asia", "cancer"), ("pc", "hc", "miic"), (100, 1000), (0, 1, 2, 3, 4)
 GRAPHML = "{http://graphml.graphdrawing.org/xmlns}"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> Iterator[None]:
+    with with_imported("pyagrum"):
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 import page_checks
-from fork_server import shell_environment
+from fork_server import shell_environment, with_imported
 from project_lab import Lab
 
 for needed in ("duckdb", "pymysql", "adbc_driver_postgresql"):
@@ -48,6 +48,12 @@ def _installed() -> None:
             known.program(program)
         except known.NotStarted as missing:
             pytest.skip(str(missing))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> Iterator[None]:
+    with with_imported("duckdb", "pyarrow.dataset", "pymysql"):
+        yield
 
 
 def run_demo(scratch: Path, example: Path = EXAMPLE) -> subprocess.CompletedProcess[str]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -16,7 +17,7 @@ from typing import Any
 import pytest
 
 import page_checks
-from fork_server import shell_environment
+from fork_server import shell_environment, with_imported
 from project_lab import Lab, reasons
 from whyrun.planning.plan import Plan
 from whyrun.project import Project
@@ -55,6 +56,12 @@ class PanelLab(Lab):
 
 def generate(root: Path, *options: str) -> None:
     subprocess.run([sys.executable, root / "generate.py", *options], check=True, timeout=300)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imported() -> Iterator[None]:
+    with with_imported("duckdb", "pyarrow.dataset", "statsmodels.api"):
+        yield
 
 
 @pytest.fixture(scope="module")

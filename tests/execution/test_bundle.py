@@ -187,12 +187,12 @@ def test_code_with_the_value_of_a_secret_is_refused_and_the_value_is_not_told(tm
 
 
 def test_a_project_full_of_data_is_refused_with_its_largest_files(tmp_path: Path) -> None:
-    project = write(tmp_path / "p", {"data/big.csv": b"x" * 5_000_000, "small.py": "pass"})
+    project = write(tmp_path / "p", {"data/big.csv": b"x" * 9_000_000, "small.py": "pass"})
     with pytest.raises(WhyrunError) as refused:
-        bundle_project(project, limit=4_000_000)
+        bundle_project(project, limit=8_000_000)
     (diagnostic,) = refused.value.diagnostics
     assert diagnostic.code == "BUNDLE_TOO_LARGE"
-    assert "more than 4 MB; the largest: `data/big.csv` (5.0 MB)" in diagnostic.message
+    assert "more than 8 MB; the largest: `data/big.csv` (9.0 MB)" in diagnostic.message
 
 
 # --- one spelling ------------------------------------------------------------------------------------------------

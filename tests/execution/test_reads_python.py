@@ -165,6 +165,19 @@ def test_a_file_that_changes_while_the_step_runs_is_unknown_and_a_failure_record
     assert observed(ran) == {"Job:Go": {"data/x.csv": "unknown", "data/y.csv": sha("y\n")}}
 
 
+def test_what_whyrun_reads_to_find_an_action_of_the_project_does_not_count(project: Make) -> None:
+    act = """
+        from pathlib import Path
+        from whyrun import action
+        @action("lab/{0}", outputs={{"T": "text"}})
+        def {0}(context): return {{"T": (context.project / "data/x.csv").read_text()}}
+        """
+    workflow = "workflow: w\njobs:\n  One: {uses: lab/one, env: {A: b}}\n  Two: {uses: lab/two}\n"
+    files = {**STEPS, "actions/one.py": act.format("one"), "actions/two.py": act.format("two")}
+    x = {"data/x.csv": sha("x\n")}
+    assert observed(project(workflow, files).succeed()) == {"Job:One": x, "Job:Two": x}
+
+
 def test_steps_that_share_a_process_have_read_what_the_process_imported(project: Make) -> None:
     workflow = """
         workflow: w

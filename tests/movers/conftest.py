@@ -10,6 +10,14 @@ from pathlib import Path
 import pytest
 from movers_lab import MariaDb, Postgres, installed, servers
 
+from fork_server import with_imported
+
+
+@pytest.fixture(scope="package", autouse=True)
+def _imported() -> Iterator[None]:
+    with with_imported("duckdb", "pyarrow.dataset", "pymysql"):
+        yield
+
 
 @pytest.fixture(scope="session")
 def server_folder() -> Iterator[Path]:

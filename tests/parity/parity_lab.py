@@ -160,7 +160,8 @@ def _only(old: Any, new: Any) -> str:
 
 # --- a small project that does as the folder around it says ------------------------------------------------------
 
-# `mood.json` is declared nowhere: it stands for whatever is other on another backend, and no plan knows of it.
+# `mood.json` is declared nowhere: it stands for whatever is other on another backend, and no plan knows of it. Where
+# steps are not traced, parity does not compare what they read.
 TALK = """
     workflow: talk
     inputs: {Name: {type: string, default: ann}}
@@ -201,12 +202,14 @@ class Talks:
     """`talks.run(tasks=["bye"])`: the small project, in a folder of its own, in this mood."""
 
     make: Callable[..., Lab]
+    trace: str = "never"
 
     def run(self, workflow: str = TALK, sets: tuple[str, ...] = (), **mood: Any) -> Ran:
         return self.project(workflow, **mood).run(sets=sets)
 
     def project(self, workflow: str = TALK, **mood: Any) -> Lab:
-        return self.make(workflow, {"talk.py": TALK_CODE, "mood.json": json.dumps(mood)})
+        files = {"talk.py": TALK_CODE, "mood.json": json.dumps(mood), "whyrun.toml": f'trace = "{self.trace}"\n'}
+        return self.make(workflow, files)
 
 
 def pairs(names: list[str]) -> Iterator[tuple[str, str]]:

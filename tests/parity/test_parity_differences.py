@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,13 @@ def test_two_runs_of_the_same_are_equal(talks: Talks) -> None:
         "metrics": (1, 1),
         "files": (13, 13),
     }
+
+
+def test_what_steps_read_undeclared_is_compared_where_both_were_traced(talks: Talks) -> None:
+    traced = replace(talks, trace="first")
+    found = parity_of(traced.run(), traced.run(share=0.5))
+    assert [named[:3] for named in differences(found)] == [("event", "step_complete Job:Talk", "observed.mood.json")]
+    assert parity_of(traced.run(), talks.run(share=0.5)).equal
 
 
 # --- what a step makes -------------------------------------------------------------------------------------------
@@ -94,7 +102,8 @@ def test_another_file_in_a_folder_and_what_follows_for_its_reader(project: MadeP
             for name in (Path(__file__).parent / "names.txt").read_text().split():
                 (folder / name).write_text(name)
     """
-    runs = [project(workflow, {"make.py": code, "names.txt": names}).succeed() for names in ("a b", "a c")]
+    files = {"make.py": code, "whyrun.toml": 'trace = "never"\n'}
+    runs = [project(workflow, {**files, "names.txt": names}).succeed() for names in ("a b", "a c")]
     found = parity_of(*runs)
     assert differences(found) == [
         ("artifact", "Artifact:Make.Folder", "sha256"),

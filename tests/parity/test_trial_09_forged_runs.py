@@ -29,7 +29,7 @@ from whyrun.log.runs import WorkflowState
 Made = Callable[[str, str, int], Path]
 Events = list[dict[str, Any]]
 # The same list stands in docs/parity.md, under "What nobody judges".
-NOT_JUDGED = {"ts", "host", "pid", "duration"}  # fields of events
+NOT_JUDGED = {"ts", "host", "pid", "duration", "traced"}  # fields of events
 NOT_JUDGED_FILES = {"whyrun.log", "debug.log", "stdout.log", "stderr.log"}
 
 pytestmark = pytest.mark.xdist_group("ten-steps-forged")

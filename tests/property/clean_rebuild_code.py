@@ -154,6 +154,22 @@ def make(context, want, **given):
     texts = [[path.name, path.read_text()] for path in sorted(PROMPTS.rglob("*.txt"))]
     return produce(context, want, texts, given)
 """
+UNDECLARED = """
+from pathlib import Path
+
+from show import produce
+
+HERE = Path(__file__).parent
+
+
+def make(context, want, **given):
+    texts = [[path.name, path.read_text()] for path in sorted((HERE / "prompts").rglob("*.txt"))]
+    try:
+        texts.append((HERE / "settings.txt").read_text())
+    except FileNotFoundError:
+        texts.append("no settings")
+    return produce(context, want, texts, given)
+"""
 ACTIONS = """
 from whyrun import Action, FileOrDirectory, Parameters, action
 
@@ -207,6 +223,7 @@ class Code:
     prompts: dict[str, int] = field(default_factory=lambda: {"a.txt": 1, "deep/b.txt": 1})
     action_value: int = 1
     action_default: int = 1
+    settings: int | None = None  # in a file that may be missing, and that nothing declares
     shadow: str = ""  # an entry that a package takes the place of
 
     def files(self) -> dict[str, str]:
@@ -215,10 +232,13 @@ class Code:
             "called.py": CALLED.format(module=self.top),
             "script.py": SCRIPT.format(module=self.top),
             "prompted.py": PROMPTED,
+            "undeclared.py": UNDECLARED,
             "actions/acts.py": ACTIONS.format(value=self.action_value, default=self.action_default, outputs=TYPES),
         }
         if self.shadow:
             found[f"{self.shadow}/__init__.py"] = found[f"{self.shadow}.py"].replace("want, [", "want, [7, ")
+        if self.settings is not None:
+            found["settings.txt"] = f"settings {self.settings}"
         for path, number in self.prompts.items():
             found[f"prompts/{path}"] = f"prompt {number}"
         for name, module in self.modules.items():
@@ -254,7 +274,8 @@ def new_code(dice: Dice) -> Code:
 
 
 CHANGES = [
-    "value", "value", "comment", "imports", "package", "shadow", "there", "top", "prompt", "action", "entry",
+    "value", "value", "comment", "imports", "package", "shadow", "there", "top", "prompt", "settings", "action",
+    "entry",
 ]  # fmt: skip
 
 
@@ -286,6 +307,8 @@ def change_code(dice: Dice, code: Code) -> tuple[Code, str]:
             else:
                 prompts[path] = dice.number(0, 9)
             return replace(code, prompts=prompts), f"code: prompt {path}"
+        case "settings":
+            return replace(code, settings=pick(dice, [None, 1, 2, 3])), "code: settings"
         case "entry":
             return replace(code, shadow=pick(dice, ["", "called", "actions/acts"])), "code: what stands beside an entry"
         case _:

@@ -12,7 +12,7 @@ from oracle_generate import Dice, chance, pick
 
 SUFFIXES = {"Text": ".txt", "Doc": ".json", "Count": "", "Word": "", "Folder": "", "File": ".dat"}
 LOOPS = ("", "", "name", "file")
-KINDS = ("call", "call", "prompted", "script", "shell", "lab/function", "lab/class")
+KINDS = ("call", "call", "prompted", "undeclared", "script", "shell", "lab/function", "lab/class")
 
 INPUTS: dict[str, dict[str, Any]] = {
     "Tree": {"type": "directory", "default": "data/tree"},
@@ -59,6 +59,8 @@ class Step:
                 job |= {"uses": "python", "with": {"call": "called:make", **given}}
             case "prompted":
                 job |= {"uses": "python", "with": {"call": "prompted:make", **given}, "code": ["prompts/**/*.txt"]}
+            case "undeclared":
+                job |= {"uses": "python", "with": {"call": "undeclared:make", **given}}
             case "script":
                 job |= {"uses": "python", "with": {"script": "script.py", **given}}
             case "shell":

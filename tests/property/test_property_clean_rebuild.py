@@ -14,7 +14,7 @@ from clean_rebuild_code import Code, Module
 from clean_rebuild_flow import Flow, Step
 from clean_rebuild_story import Checkout, Story, tell_clean_rebuild
 from oracle_counts import Counts
-from oracle_generate import RandomDice
+from oracle_generate import RandomDice, chance, pick
 
 SOAK = bool(os.environ.get("WHYRUN_SOAK"))
 MEMORY = "/dev/shm" if os.path.isdir("/dev/shm") else None
@@ -33,6 +33,43 @@ def test_up_to_date_artifacts_are_those_of_a_clean_rebuild(part: int) -> None:
                 failed.add_note("\n".join(record))
                 raise
     assert counts.rebuilt > 15, "stories in which nothing is ever up to date prove nothing"
+
+
+READERS = Flow(
+    steps={
+        "A": Step("undeclared", "", {"Text": {"type": "text", "path": "out/text.txt"}}, {"one": "inputs.Level"}),
+        "B": Step("undeclared", "name", {"Word": {"type": "string"}}, {"text": "jobs.A.outputs.Text"}),
+        "C": Step("undeclared", "", {"Count": {"type": "integer"}}, {"all": "jobs.B.outputs.Word[:]"}),
+    },
+    inside={},
+)
+
+
+@pytest.mark.parametrize("seed", range(40 if SOAK else 1))
+def test_from_the_second_plan_on_no_change_of_an_undeclared_file_is_missed(tmp_path: Path, seed: int) -> None:
+    (tmp_path / "project").mkdir()
+    dice, record = RandomDice(seed), [f"seed {seed}"]
+    story = Story(dice, tmp_path, record, READERS, CODE)
+    story.colleague = None
+    story.write()
+    for _ in range(5):
+        story.some_run()
+        if chance(dice, 4):
+            story.code = pick(dice, story.past)[1]
+        elif chance(dice, 2):
+            story.code = replace(story.code, settings=pick(dice, [None, 1, 2]))
+        else:
+            path = pick(dice, ["a.txt", "deep/b.txt", "c.txt", "deep/er/d.txt"])
+            prompts = {name: number for name, number in story.code.prompts.items() if name != path}
+            story.code = replace(story.code, prompts=prompts | ({path: dice.number(1, 2)} if chance(dice, 2) else {}))
+        record.append(f"settings {story.code.settings}, prompts {story.code.prompts}")
+        story.write()
+        try:
+            story.compare()
+        except BaseException as failed:
+            failed.add_note("\n".join(record))
+            raise
+    assert SOAK or story.counts.rebuilt > 5
 
 
 # --- the oracle itself -------------------------------------------------------------------------------------------
@@ -55,6 +92,7 @@ FLOW = Flow(
         "B": Step("prompted", "", {"Folder": {"type": "directory", "path": "out/folder"}}, {"doc": "inputs.Doc"}),
         "C": Step("shell", "", {"Doc": {"type": "json", "path": "out/c.json", "append": True}}, {"one": "inputs.One"}),
         "D": Step("lab/class", "", {"Word": {"type": "string"}}, {"thing": "jobs.B.outputs.Folder"}),
+        "E": Step("undeclared", "", {"Text": {"type": "text"}}, {"one": "inputs.Level"}),
     },
     inside={"P": Step("lab/function", "", {"Text": {"type": "text"}}, {"thing": "inputs.One"})},
 )
@@ -81,6 +119,7 @@ UNSEEN: dict[str, tuple[Callable[[Checkout], object], str]] = {
     "a file of a pattern": (lambda one: one.write("data/files/c.txt", b"new"), "Artifact:A.Text"),
     "a prompt": (edit("prompts/deep/b.txt", "1", "3"), "Artifact:B.Folder"),
     "a value": (edit("lab.yaml", '"name": "n"', '"name": "m"'), "Artifact:B.Folder"),
+    "a file that nothing declares": (lambda one: one.write("settings.txt", b"new"), "Artifact:E.Text"),
     "a text": (edit("data/one.txt", "1", "2"), "Artifact:C.Doc"),
     "an environment": (edit("lab.yaml", '"LEVEL": "1"', '"LEVEL": "2"'), "Artifact:C.Doc"),
     "a default of an action": (edit("actions/acts.py", "level: int = 1", "level: int = 2"), "Artifact:D.Word"),

@@ -1,4 +1,4 @@
-"""An undeclared file does not exist in the sandbox, so that the author of the job declares it."""
+"""An undeclared file does not exist in the sandbox, unless the log knows that the job reads it."""
 
 from __future__ import annotations
 
@@ -61,4 +61,24 @@ def test_a_file_that_nobody_declares_is_not(tmp_path: Path, name: str) -> None:
     ran = lab.run(backend=sandbox_backend())
     (failed,) = ran.of(ev.StepFailed)
     assert (failed.error_type, failed.error) == ("FileNotFoundError", f"[Errno 2] No such file or directory: '{name}'")
-    assert lab.run().exit_code == 0  # on this machine it is found: that is the difference
+    if name == "data/table.csv":  # which is declared, and read by another path than the step was given
+        return
+    assert [read.path for read in failed.observed] == [name]  # it was absent, and from now on it is known
+    lab.succeed(backend=sandbox_backend())
+    assert lab.plan().planned == []
+
+
+def test_what_a_local_run_was_seen_to_read_is_there(tmp_path: Path) -> None:
+    listing = """
+        from pathlib import Path
+        import helper
+
+        def reads(table, also):
+            return {"Seen": sorted(path.name for path in (Path(__file__).parent / "data").glob("*.csv"))}
+    """
+    lab = lab_with(tmp_path, "[]").write({"work.py": listing})
+    local = lab.succeed()
+    inside = lab.succeed(force=["Job:Reads"], backend=sandbox_backend())
+    assert lab.content("Artifact:Reads.Seen") == ["other.csv", "table.csv"]
+    assert local.of(ev.StepComplete)[0].observed == inside.of(ev.StepComplete)[0].observed != []
+    assert lab.plan().planned == []

@@ -100,3 +100,30 @@ def test_an_unreadable_record_is_reported_with_its_job_also_during_the_run(folde
     (note,) = ran.heard.notes
     assert note.startswith("the shared store has the result of Job:Learn, but it is refused: it cannot be read: ")
     assert ran.result.shared == SharingCounts(gave=1)
+
+
+UNDECLARED = """
+    workflow: demo
+    jobs:
+      Pure: {uses: python, deterministic: true, with: {call: "acts:pure"}, outputs: {N: {type: integer}}}
+      Reader: {uses: python, deterministic: true, with: {call: "acts:reader"}, outputs: {N: {type: integer}}}
+"""
+ACTS = """
+from pathlib import Path
+
+def pure():
+    return {"N": 1}
+
+def reader():
+    return {"N": len(Path(__file__).with_name("words.txt").read_text())}
+"""
+
+
+def test_the_result_of_a_step_that_read_something_undeclared_is_not_given(folder_team: Team) -> None:
+    first, second = folder_team.clone(UNDECLARED), folder_team.clone(UNDECLARED)
+    first.write({"acts.py": ACTS, "words.txt": "one"})
+    second.write({"acts.py": ACTS, "words.txt": "three"})
+    assert first.succeed().result.shared == SharingCounts(gave=1)
+    ran = second.succeed()
+    assert (ran.result.shared, ran.executed) == (SharingCounts(took=1), ["Job:Reader"])
+    assert (first.content("Artifact:Reader.N"), second.content("Artifact:Reader.N")) == (3, 5)

@@ -34,7 +34,8 @@ def test_it_has_the_answers_of_the_server(opened: Opened, told: Lab) -> None:
         ("graph", {}), ("parameters", {}), ("runs", {}), ("datasets", {}), ("cells", {"job": "Fit"}),
         ("run", {"id": "r0003"}), ("plan", {"run": "r0002"}), ("log", {"run": "r0001"}),
         ("diff", {"old": "r0001", "new": "r0002"}),
-        ("artifact", {"id": "Artifact:Print.Copy[0]"}), ("why", {"id": "Input:Topic"}),
+        ("artifact", {"id": "Artifact:Print.Copy[0]"}), ("artifact", {"id": "Artifact:Script.Story.Words"}),
+        ("lineage", {"id": "Artifact:Script.Story.Words"}), ("why", {"id": "Input:Topic"}),
     ]:  # fmt: skip
         assert opened.get(report_module.member_name(name, parameters)) == view(state, name, **parameters)
     for table in state.graph.tables:

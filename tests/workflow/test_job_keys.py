@@ -27,7 +27,7 @@ from whyrun.workflow.parsing.outputs import COMPARE_KEYS, OUTPUT_KEYS
 from whyrun.workflow.parsing.parse import parse_workflow, workflow_schema
 from whyrun.workflow.parsing.running_keys import CONTAINER_KEYS, ENVIRONMENT_KEYS, SANDBOX_KEYS
 
-NOT_KEYS = {"name", "place", "places", "broken", "in_plan"}  # fields of `JobDecl` that no key gives
+NOT_KEYS = {"uses_by", "name", "place", "places", "broken", "in_plan"}  # fields of `JobDecl` that no key gives
 NAMES = [row.name for row in JOB_KEYS]
 DOCS = Path(__file__).parents[2] / "docs" / "language.md"
 
@@ -56,6 +56,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sandbox": ({"memory": "2GB"}, {"network": True}),
     "environment": ({"python": "requirements.txt"}, {"python": "other.txt"}),
     "container": ({"image": f"debian@sha256:{'a' * 64}"}, {"image": f"debian@sha256:{'b' * 64}"}),
+    "workdir": ("project", "scratch"),
     "isolation": ("shared", "process"),
     "deterministic": (True, False),
     "description": ("one", "two"),

@@ -325,8 +325,8 @@ def test_no_word_of_ours_is_foreign_and_every_hint_leads_to_words_of_ours() -> N
 
 KEYS = {
     # word → place in the good file, what a newcomer adds, what the hint leads to
-    "conda": ("conda: envs/a.yaml", ""),
-    "container": ("container: docker://alpine", "sandbox: required"),
+    "conda": ("conda: envs/a.yaml", "environment: {python: requirements.txt}"),
+    "singularity": ("singularity: docker://alpine", 'container: {image: "debian:12"}'),
     "threads": ("threads: 4", "resources: {threads: 4}"),
     "input": ("input: data.csv", ""),
     "log": ("log: logs/a.txt", ""),
@@ -395,3 +395,27 @@ def test_a_key_of_a_job_at_the_top_is_sent_to_the_job(key: str) -> None:
     for_all = "" if key in ("with", "outputs") else ", or under `defaults:` for all jobs"
     hint = f"`{key}` is a key of a job: write it below the name of the job{for_all}"
     assert (found.code, found.hint) == ("UNKNOWN_KEY", hint)
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"),
+    [
+        ("conda: env.yml", "write `environment: {python: requirements.txt}` in a job, or under `defaults:` for all "
+         "jobs; for other packages, activate the environment and start `whyrun` in it"),
+        ("singularity: x", 'write `container: {image: "debian:12"}` in a job, or under `defaults:` for all jobs'),
+        ("threads: 4", "write `resources: {threads: 4}` in a job, or under `defaults:` for all jobs, and give a limit: "
+         "`whyrun run --limit threads=8`"),
+        ("container: {image: x}", "`container` is a key of a job: write it below the name of the job, or under "
+         "`defaults:` for all jobs"),
+    ],
+)  # fmt: skip
+def test_what_a_step_runs_in_is_said_at_the_job_and_not_at_the_top(line: str, hint: str) -> None:
+    (found,) = problems(f"workflow: w\n{line}\njobs: {{}}\n")
+    assert (found.code, found.line, found.hint) == ("UNKNOWN_KEY", 2, hint)
+
+
+@pytest.mark.parametrize("key", ["container", "environment", "timeout", "resources", "env"])
+def test_a_key_of_a_job_that_stands_in_an_output_is_sent_beside_it(key: str) -> None:
+    text = f"workflow: w\njobs:\n  J: {{uses: shell, with: {{run: x}}, outputs: {{T: {{type: file, {key}: 1}}}}}}\n"
+    (found,) = problems(text)
+    assert (found.code, found.hint) == ("UNKNOWN_KEY", f"write `{key}:` beside `outputs:`, as a key of the job")

@@ -66,8 +66,10 @@ function inputSentence({
   versions,
   old_as: oldAs,
   new_as: newAs,
+  read,
   text,
 }) {
+  if (read) return observedSentence(read, source, text)
   if (problem) return html`<b>${binding}</b> cannot be computed: ${problem}`
   if (binding === 'action')
     return html`The code of its action
@@ -91,6 +93,14 @@ function inputSentence({
     : html`${from}, and the content changed since its last success.`
 }
 
+// `observed ← helper.py  3fa1… → 9c02…`: a file that nothing declares, or a package.
+function observedSentence(read, source, text) {
+  const what = html`<code>${source}</code> (${text.slice(text.lastIndexOf('  ') + 2)})`
+  return read === 'package'
+    ? html`It imported another version of ${what}.`
+    : html`It read ${what} without declaring it, and that is otherwise now.`
+}
+
 // One reason with its change, if there is one.
 export function reasonCard(reason, {change, url, job, compact = false} = {}) {
   return html`<article
@@ -101,16 +111,21 @@ export function reasonCard(reason, {change, url, job, compact = false} = {}) {
     <p class="code">${reason.code}</p>
     <p class="sentence">${sentence(reason)}</p>
     ${
-      change
-        ? changed(change, {url, compact})
-        : reason.old_value !== undefined || reason.new_value !== undefined
-          ? changed(
-              {old: {value: reason.old_value, sha256: reason.old}, new: {value: reason.new_value, sha256: reason.new}},
-              {url, compact},
-            )
-          : reason.old || reason.new
-            ? html`<p class="hashes">${hash(reason.old)}${icons.arrow}${hash(reason.new)}</p>`
-            : nothing
+      reason.read
+        ? nothing
+        : change
+          ? changed(change, {url, compact})
+          : reason.old_value !== undefined || reason.new_value !== undefined
+            ? changed(
+                {
+                  old: {value: reason.old_value, sha256: reason.old},
+                  new: {value: reason.new_value, sha256: reason.new},
+                },
+                {url, compact},
+              )
+            : reason.old || reason.new
+              ? html`<p class="hashes">${hash(reason.old)}${icons.arrow}${hash(reason.new)}</p>`
+              : nothing
     }
   </article>`
 }

@@ -4,7 +4,7 @@ inputs, or that of an earlier run."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -14,11 +14,12 @@ from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.build import build_planning_snapshot
-from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 
 if TYPE_CHECKING:
     from whyrun.planning.answers.whatif import Assumption
     from whyrun.project import Project
+    from whyrun.workflow.inputs import InputValue
 
 Tell = Callable[[str], None]
 
@@ -105,8 +106,24 @@ def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) 
         raise InvalidError(parameter_problems)
     graph = project.with_asked_outputs(graph)
     log, observer, ask = project.history(), project.observer(), project.ask_about_files
-    snapshot = build_planning_snapshot(graph, log, observer, project.actions, ask=ask, running=log.running)
+    snapshot = build_planning_snapshot(
+        graph, log, observer, _actions_with(project, inputs), ask=ask, running=log.running
+    )
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
+
+
+def _actions_with(project: Project, inputs: Mapping[str, InputValue]) -> Mapping[str, ActionFacts]:
+    """The actions, which may depend on inputs: `uses: ${{ inputs.Model }}`."""
+    from whyrun.graph.expand import declared_jobs
+    from whyrun.snapshot.actions.lookup import look_up_actions
+
+    jobs = dict(declared_jobs(project.workflow, inputs, []))
+    if all(decl.uses_by is None for decl in jobs.values()):
+        return project.actions
+    looked_up = look_up_actions(jobs, project.folder, project.inspector, project.state_dir)
+    if problems := [problem for found in looked_up.values() for problem in found.problems]:
+        raise InvalidError(problems)
+    return {name: found.facts for name, found in looked_up.items() if found.facts is not None}
 
 
 def plan_of_run(project: Project, name: str) -> Planned:

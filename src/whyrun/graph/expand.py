@@ -28,8 +28,10 @@ from whyrun.graph.tables import (
     SameTerm,
     Slot,
 )
-from whyrun.graph.template import inputs_of_loop
+from whyrun.graph.template import inputs_in, inputs_of_loop
 from whyrun.ids import Index, format_index, format_indices, format_words
+from whyrun.workflow.expressions.expression import ABSENT
+from whyrun.workflow.fields import USES
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
     At,
@@ -59,7 +61,7 @@ def expand(workflow: Workflow, inputs: Mapping[str, InputValue], *checks: Check)
     # the order in the file.
     jobs = [(scope.prefix + name, scope, decl) for scope, flow in scopes for name, decl in flow.jobs.items()]
     for _, scope, decl in sorted(jobs, key=lambda job: job[0]):
-        _make_table(scope, decl, tables)
+        _make_table(scope, _with_action(decl, scope.prefix, inputs, diagnostics), tables)
     _stop_if(diagnostics)  # references can be resolved only if all loops are right
     filled: dict[str, JobTable] = {}
     for scope, flow in scopes:
@@ -96,6 +98,30 @@ def _scopes(
     yield Scope(prefix, loops, positions, tables, of_table, inputs, diagnostics), workflow
     for name, imported in workflow.imports.items():
         yield from _scopes(imported.workflow, f"{prefix}{name}/", inputs, tables, of_table, diagnostics)
+
+
+def declared_jobs(
+    workflow: Workflow, inputs: Mapping[str, InputValue], problems: list[Diagnostic], prefix: str = ""
+) -> Iterator[tuple[str, JobDecl]]:
+    """Every job by its name in the graph (`Intro/Script`), with its action as far as that is known."""
+    for name, decl in workflow.jobs.items():
+        yield prefix + name, _with_action(decl, prefix, inputs, problems)
+    for name, imported in workflow.imports.items():
+        yield from declared_jobs(imported.workflow, inputs, problems, f"{prefix}{name}/")
+
+
+def _with_action(decl: JobDecl, prefix: str, inputs: Mapping[str, InputValue], problems: list[Diagnostic]) -> JobDecl:
+    if decl.uses_by is None or any(f"Input:{prefix}{name}" not in inputs for name in inputs_in([decl.uses_by])):
+        return decl
+    place = decl.places.get("uses", decl.place)
+    table = JobTable(0, prefix + decl.name, JobDecl(name=decl.name, place=decl.place), [()], [""], 0)
+    (uses,) = values_of(Scope(prefix, {}, {}, {}, {}, inputs, problems), table, decl.uses_by, place)
+    if isinstance(uses, str) and USES.fullmatch(uses):
+        return replace(decl, uses=uses)
+    if uses is not ABSENT:
+        message = f"`uses` of job `{decl.name}` is {uses!r}, which cannot be the name of an action"
+        problems.append(place.diagnostic("INVALID_USES", message, "write `shell`, `python`, …"))
+    return decl
 
 
 def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> None:

@@ -53,9 +53,8 @@ def part(id_: str, value: InputValue, key: Index) -> tuple[str, InputValue]:
         if not isinstance(key, str) or key not in whole:
             names = list(whole)
             hint = f"write `[{json.dumps(str(key))}]`" if str(key) in whole else did_you_mean(str(key), names)
-            raise IndexProblem(
-                "UNKNOWN_REFERENCE", f"`{id_}` has no field `{key}`", hint or f"it has {few_keys(names)}"
-            )
+            hint = hint or (f"it has {few_keys(names)}" if names else "it is empty")
+            raise IndexProblem("UNKNOWN_REFERENCE", f"`{id_}` has no field `{key}`", hint)
         found = whole[key]
     elif isinstance(whole, list):
         if type(key) is not int or key < 0:

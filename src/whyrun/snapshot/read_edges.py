@@ -46,8 +46,9 @@ def find_made(graph: Graph, reads: Iterable[KnownRead]) -> dict[str, Made]:
                 continue
             paths = [split_site(site)[0] for site in output.paths] if output.append else output.paths
             is_folder = spec.type == "directory"
-            for path in files.keys() & set(paths):
-                for p in [p for p, one in enumerate(paths) if one == path]:
+            hits = files.keys() & set(paths)
+            for p, path in enumerate(paths if hits else ()):
+                if path in hits:
                     for key in files[path]:
                         exact = kinds[key].path == path and kinds[key].kind != "folder"
                         if exact or is_folder:

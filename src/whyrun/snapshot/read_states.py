@@ -30,7 +30,7 @@ class ReadsLook:
         self.observations = log.records.observations
         self.used = {number for reads, _ in columns for number in set(reads) if number}
         self.packages = {number for _, packages in columns for number in set(packages) if number}
-        self.seen: set[KnownRead] = set()
+        self.seen: set[int] = set()  # places in `Observations.reads`, as for all that may be many
         self.made: dict[str, Made] = {}
         self.present: dict[str, str] = {}
         self.versions: dict[str, str | None] = {}
@@ -72,7 +72,7 @@ class ReadsLook:
     def _unbound(self, graph: Graph) -> list[UnboundRead]:
         found: dict[tuple[str, str], str] = {}
         for table, (by_row, _) in zip(graph.tables, self.columns, strict=True):
-            for number in sorted(set(by_row)) if self.made else ():
+            for number in set(by_row) if self.made else ():
                 for read in self.observations.reads_of(number):
                     for at in self.made[read.key].artifacts if read.key in self.made and read.kind != "folder" else ():
                         if at.table != table.number:
@@ -83,7 +83,9 @@ class ReadsLook:
     def changed_rows(self, graph: Graph) -> list[int]:
         """The nodes whose last success read something that seems to be otherwise now."""
         found: list[int] = []
-        reads = {number for number in self.used if any(map(self._has_changed, self.observations.reads_of(number)))}
+        changed = {place for place in self.seen if self._has_changed(self.observations.reads[place])}
+        sets = self.observations.read_sets
+        reads = {number for number in self.used if not changed.isdisjoint(sets[number])} if changed else set()
         packages = (
             {number for number in self.packages if self._have_changed(number)}
             if self.observe.counts_packages
@@ -104,13 +106,13 @@ class ReadsLook:
         return any(self.versions.get(name, version) != version for name, version in recorded.items())
 
     def _look_at(self, graph: Graph, numbers: Iterable[int]) -> None:
-        reads = {read for number in numbers for read in self.observations.reads_of(number)} - self.seen
-        if not reads:
+        places = set[int]().union(*map(self.observations.read_sets.__getitem__, numbers)) - self.seen
+        if not places:
             return
-        self.seen |= reads
+        self.seen |= places
+        reads = sorted((self.observations.reads[place] for place in places), key=lambda read: read.path)
         self.made |= find_made(graph, reads)
-        in_order = sorted(reads, key=lambda read: read.key)
-        self.present |= _otherwise(in_order, graph, self.observe)
+        self.present |= _otherwise(reads, graph, self.observe)
 
     def _look_at_packages(self, numbers: Iterable[int]) -> None:
         recorded = [self.observations.packages_of(number) for number in numbers]

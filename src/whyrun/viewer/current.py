@@ -53,6 +53,7 @@ class CurrentState:
         self.project, self.found, self.unfinished, self.at, self.notes = project, found, unfinished, at, notes
         self.number = 0  # counts the plans of one server that differ
         self.histories: dict[str, list[HistoryEntry]] = {}
+        self.ended_runs: dict[tuple[str, int], dict[str, Any]] = {}  # by run and size of its log: what was told of it
         self.failures: dict[str, Failures] = {}  # by run, as far as they were asked for
         self.position = _position(project, at)
 
@@ -187,6 +188,7 @@ class InvalidState:
     def __init__(self, project: Project, problems: Sequence[Diagnostic]) -> None:
         self.project, self.problems = project, problems
         self.number = 0
+        self.ended_runs: dict[tuple[str, int], dict[str, Any]] = {}
         # The name is all that the history needs; it may be readable where the rest of the file is not.
         project.__dict__.setdefault("state", WorkflowState(project.state_dir, name_of(project)))
 

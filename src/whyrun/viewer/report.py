@@ -175,22 +175,31 @@ class _Writer:
 
     def _artifacts(self) -> None:
         graph = self.state.graph
-        answer = self._answer("artifacts", {"page": "0"})
-        rows = list(answer["rows"])
-        for page in range(1, answer["pages"]):
-            if len(rows) < ARTIFACTS:
-                rows += self._answer("artifacts", {"page": str(page)})["rows"]
+        answer, rows = self._artifact_rows({})
         total = answer["total"]
         whole = {**answer, "page": 0, "pages": 1, "rows": rows}
         self.others["artifacts?page=0"] = self._part({"artifacts?page=0": whole})
         if total > len(rows):
             self.left_out.append(f"{total - len(rows)} artifacts: the report lists {len(rows)}")
-        shown = rows if graph.size <= FULL else rows[: FULL // 10]
+        shown = rows[: FULL // 10]
+        if graph.size <= FULL:
+            leaves = self._artifact_rows({"leaves": "1"})[1]  # reasons and tables of results lead to them
+            listed = {row["id"] for row in rows}
+            shown = [*rows, *(row for row in leaves if row["id"] not in listed)]
         self.state.read_histories([row["id"] for row in shown])
         for row in shown:
             self._other("artifact", id=row["id"])
             if row["state"] == "available":
                 self._other("lineage", id=row["id"])
+
+    def _artifact_rows(self, parameters: Mapping[str, str]) -> tuple[Any, list[Any]]:
+        """The first answer of the list of artifacts, and the rows of all its pages."""
+        answer = self._answer("artifacts", {"page": "0", **parameters})
+        rows = list(answer["rows"])
+        for page in range(1, answer["pages"]):
+            if len(rows) < ARTIFACTS:
+                rows += self._answer("artifacts", {"page": str(page), **parameters})["rows"]
+        return answer, rows
 
     def _results(self) -> None:
         patterns = self._first("results")["patterns"]

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.facts.previews import read_text
+from whyrun.log import events as ev
+from whyrun.log.journal import parse_timestamp
 from whyrun.viewer.current import CurrentState, State
 from whyrun.viewer.params import Params
 from whyrun.viewer.why import Failures
@@ -25,6 +27,7 @@ EVENTS = 500
 JOBS = 2000  # of an earlier plan
 REPLAYED = 20_000  # instances of an earlier graph that is compared with that of today
 SLOWEST = 20
+SILENT = (ev.ArtifactAvailable, ev.CfgMaterialized)  # most lines of a log: they say nothing about times and failures
 LONGEST_GAP = 0.04  # of a run's duration: an idle time is drawn as it is; a longer one is compressed
 
 
@@ -55,19 +58,23 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
     from whyrun.log.lock import running_run
 
     run = _run(state, params.one("id"))
+    live = running_run(state.project.state) == run.name and getattr(state, "at", None) is None
+    key = run.name, _log_size(run)
+    if key in state.ended_runs and not live:
+        return state.ended_runs[key]
     told, failures = _Told(), Failures()
 
     def also(event: Any) -> None:
-        told.add(event)
-        failures.add(event)
+        if type(event) not in SILENT:
+            told.add(event)
+            failures.add(event)
 
     facts = run_facts(state.project, run.name, also)
-    live = running_run(state.project.state) == run.name and getattr(state, "at", None) is None
     if live:
         told.last = max(told.last, time.time() - told.began)  # steps that run have logged nothing for a while
     lines, more = _tail(run.path / "whyrun.log", last_lines)
     usage, by_job = _usage(run.path / "metrics.jsonl", told)
-    return {
+    answer = {
         "command": _command(state, "show", run.name),
         "id": run.name,
         "facts": facts,
@@ -83,6 +90,16 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
         "comparisons": told.comparisons,
         "log": {"lines": lines, "more": more},
     }
+    if not live:
+        state.ended_runs[key] = answer
+    return answer
+
+
+def _log_size(run: RunRef) -> int:
+    try:
+        return run.status().st_size
+    except FileNotFoundError:
+        return 0  # reading it says what is wrong
 
 
 def _tail(path: Path, last_lines: Any) -> tuple[list[str], bool]:
@@ -120,11 +137,6 @@ class _Told:
     failed: set[str] = field(default_factory=set)
 
     def add(self, event: Any) -> None:
-        from whyrun.log import events as ev
-        from whyrun.log.journal import parse_timestamp
-
-        if isinstance(event, ev.ArtifactAvailable | ev.CfgMaterialized):
-            return  # most lines: they say nothing about times
         at = parse_timestamp(event.ts).timestamp()
         if isinstance(event, ev.RunStart):
             self.began, self.engine_version = at, event.engine_version
@@ -346,7 +358,6 @@ def plan_view(state: State, params: Params) -> dict[str, Any]:
 
 def _check_plan(run: RunRef, plan: dict[str, Any]) -> dict[str, Any]:
     """Whether the file is the plan that the log names."""
-    from whyrun.log import events as ev
     from whyrun.planning.plan import written_digest
 
     computed = next((event for event in run.events() if isinstance(event, ev.PlanComputed)), None)

@@ -16,11 +16,13 @@ Answer = dict[str, Any]
 
 
 class View(NamedTuple):
-    """`parameters`: the names that its address may have. `without_plan`: it answers for an invalid workflow, too."""
+    """`parameters`: the names that its address may have. `without_plan`: it answers for an invalid workflow, too.
+    `slow`: it reads a long log, and other views go on meanwhile."""
 
     answer: Callable[[Any, Params], Answer]
     parameters: tuple[str, ...] = ()
     without_plan: bool = False
+    slow: bool = False
 
 
 VIEWS: dict[str, View] = {
@@ -32,7 +34,7 @@ VIEWS: dict[str, View] = {
     "artifacts": View(contents.artifacts_view, ("page", "job", "kind", "state", "q", "leaves")),
     "artifact": View(contents.artifact_view, ("id",)),
     "runs": View(runs.runs_view, without_plan=True),
-    "run": View(runs.run_view, ("id",), without_plan=True),
+    "run": View(runs.run_view, ("id",), without_plan=True, slow=True),
     "log": View(runs.log_view, ("run", "after", "job", "limit"), without_plan=True),
     "prints": View(runs.prints_view, ("run", "id", "stream"), without_plan=True),
     "plan": View(runs.plan_view, ("run",), without_plan=True),
@@ -52,6 +54,7 @@ class Views:
         self.commands = commands
         self.named = NamedContents()
         self.what_if = questions.WhatIf()
+        self._slow = threading.Lock()
         self._lock = threading.Lock()  # what a state computes when it is first needed is not made for two threads
         self._views = {
             **VIEWS,
@@ -69,7 +72,7 @@ class Views:
         _check(params, view.parameters)
         if isinstance(state, InvalidState) and not view.without_plan:
             raise WhyrunError(state.problems)
-        with self._lock:
+        with self._slow if view.slow else self._lock:
             return view.answer(state, params)
 
     def reasons(self, state: CurrentState, nodes: Sequence[int], *, brief: bool) -> list[Answer]:

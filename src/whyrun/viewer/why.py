@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whyrun.log import events as ev
 from whyrun.viewer.contents import artifacts_of, content, input_content, suffix_of
 from whyrun.viewer.current import OUTCOME_OF, STATE_OF
 from whyrun.viewer.params import Params
 
 if TYPE_CHECKING:
     from whyrun.facts.subjects import Subject
-    from whyrun.log.events import StepFailed
     from whyrun.log.runs import RunRef
     from whyrun.planning.answers.why import PlanView, Why
     from whyrun.planning.plan import PlannedJob
@@ -202,8 +202,8 @@ def _changes(state: CurrentState, known: PlanView, job: PlannedJob) -> Iterator[
     from whyrun.planning.input_changes import InputChanged
 
     for number, reason in enumerate(job.reasons):
-        if not isinstance(reason, InputChanged):
-            continue
+        if not isinstance(reason, InputChanged) or reason.read is not None:
+            continue  # the content of undeclared files is not kept
         source = reason.source or reason.old_source
         old = _side(state, known, reason.old_source or source, reason.old, reason.old_value, is_new=False)
         new = _side(state, known, source, reason.new, reason.new_value, is_new=True)
@@ -333,21 +333,17 @@ class Failures:
 
     def __init__(self) -> None:
         self._attempts: dict[str, int] = {}
-        self._found: dict[str, tuple[int | None, StepFailed]] = {}
+        self._found: dict[str, tuple[int | None, ev.StepFailed]] = {}
 
     def add(self, event: Any) -> None:
-        from whyrun.log import events as ev
-
-        step = getattr(event, "step_id", None)
-        if step is None:
-            return
-        if isinstance(event, ev.StepStart):
-            self._attempts[step] = event.attempt
-        elif isinstance(event, ev.StepFailed):
-            self._found.pop(step, None)
-            self._found[step] = self._attempts.get(step), event
-        elif isinstance(event, ev.StepComplete):
-            self._found.pop(step, None)
+        kind = type(event)
+        if kind is ev.StepStart:
+            self._attempts[event.step_id] = event.attempt
+        elif kind is ev.StepFailed:
+            self._found.pop(event.step_id, None)
+            self._found[event.step_id] = self._attempts.get(event.step_id), event
+        elif kind is ev.StepComplete:
+            self._found.pop(event.step_id, None)
 
     def listed(self, state: State, run: RunRef, steps: Iterable[str] | None = None) -> list[dict[str, Any]]:
         """Those of these steps, or the first ones, with what they printed last."""

@@ -30,6 +30,7 @@ PARAMETER_NAME = lazy_regex(PARAMETER_PATTERN)
 WORKFLOW_NAME = lazy_regex(r"[a-z][a-z0-9-]*")
 # Folders and files of `.whyrun`.
 RESERVED_WORKFLOW_NAMES = frozenset({"store", "stat-cache", "actions-cache", "tmp", "environments"})
+USES = lazy_regex(r"[^\s$]+")  # the name of an action
 MAX_NAME = 200  # characters
 LONGEST_NAME = 255  # bytes, the limit of file systems
 LONGEST_PATH = 3000  # bytes: the limit is 4,096, with the project folder and with temporary names

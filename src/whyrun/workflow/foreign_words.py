@@ -25,12 +25,11 @@ class ForeignWord(msgspec.Struct, frozen=True):
 
 _PARAMETERS = "write parameters of the action under `with:`"
 _SCRIPT = "write `uses: shell`, and the command as `run:` under `with:`"
-_ENVIRONMENT = (
-    "Whyrun makes no environments: activate one and start `whyrun` in it, or write `conda run -n NAME …` in `run:`"
-)
-_CONTAINER = (
-    "Whyrun starts no containers: write `apptainer exec IMAGE …` in `run:`; to isolate a job, write `sandbox: required`"
-)
+_PYTHON_PACKAGES = "write `environment: {python: requirements.txt}`"
+_OTHER_PACKAGES = "; for other packages, activate the environment and start `whyrun` in it"
+_CONTAINER = 'write `container: {image: "debian:12"}`'
+_OF_A_JOB = " in a job, or under `defaults:` for all jobs"
+_BESIDE = " beside `with:`, as a key of the job"
 _AMOUNT = (
     "write `resources: {WORD: 4}`, and give a limit: `whyrun run --limit WORD=8`; a script that reads `$WORD` also "
     "needs `WORD: 4` under `with:`"
@@ -65,8 +64,14 @@ _ROWS: tuple[tuple[Place, str, str, str], ...] = (
         "remove it: outputs belong to jobs, and `--target` chooses what a run makes",
     ),
     ("workflow", "", "on schedule trigger triggers cron", _SCHEDULE),
-    ("workflow", "", "conda envs venv", _ENVIRONMENT),
-    ("workflow", "", "container image docker singularity apptainer", _CONTAINER),
+    ("workflow", "", "conda envs venv", _PYTHON_PACKAGES + _OF_A_JOB + _OTHER_PACKAGES),
+    ("workflow", "", "image docker singularity apptainer", _CONTAINER + _OF_A_JOB),
+    (
+        "workflow",
+        "",
+        "threads cpus cpu cores mem mem_mb memory gpu gpus",
+        f"write `resources: {{WORD: 4}}`{_OF_A_JOB}, and give a limit: `whyrun run --limit WORD=8`",
+    ),
     ("workflow", "", "executor runs-on profile cluster", _BACKEND),
     ("workflow", "", "version author date license permissions", "remove it, or write it into `description:`"),
     ("workflow", "defaults", "default_args default", "write keys for all jobs under `defaults:`: `timeout: 5m`"),
@@ -86,8 +91,8 @@ _ROWS: tuple[tuple[Place, str, str, str], ...] = (
         "publishDir publish_dir publish",
         "an output is published at its `path:`: `outputs: {NAME: {type: file, path: out/NAME.txt}}`",
     ),
-    ("job", "", "conda envmodules venv virtualenv requirements", _ENVIRONMENT),
-    ("job", "", "container containers docker singularity apptainer image", _CONTAINER),
+    ("job", "environment", "conda envmodules venv virtualenv requirements", _PYTHON_PACKAGES + _OTHER_PACKAGES),
+    ("job", "container", "containers docker singularity apptainer image", _CONTAINER),
     ("job", "resources", "threads cpus cpu cores mem mem_mb memory disk disk_mb gpu gpus", _AMOUNT),
     (
         "job",
@@ -161,6 +166,12 @@ _ROWS: tuple[tuple[Place, str, str, str], ...] = (
         "remove it: outputs are kept in the store; `whyrun gc` removes what no run needs",
     ),
     ("output", "", "description desc doc help", "remove it: describe the job instead"),
+    (
+        "output",
+        "",
+        "uses with for if needs env secrets code timeout retries resources sandbox isolation environment container",
+        "write `WORD:` beside `outputs:`, as a key of the job",
+    ),
     ("output", "", "optional required", "remove it: a declared output is always made; `if:` leaves out the whole job"),
     ("loop", "each", "in over from items input", "write `each: inputs.NAME`, or `values: [a, b]`"),
     ("loop", "values", "list value", "write `values: [a, b]`"),
@@ -190,13 +201,14 @@ _ROWS: tuple[tuple[Place, str, str, str], ...] = (
     (
         "with",
         "resources",
-        "resources mem mem_mb gpus",
+        "resources threads cpus cores mem mem_mb memory gpu gpus",
         "write `resources: {gpu: 1}` beside `with:`, as a key of the job",
     ),
     ("with", "sandbox", "sandbox", "write `sandbox: required` beside `with:`, as a key of the job"),
     ("with", "", "cwd workdir working_dir working_directory working-directory wdir chdir", _SCRATCH),
-    ("with", "", "conda venv virtualenv", _ENVIRONMENT),
-    ("with", "", "container docker singularity apptainer", _CONTAINER),
+    ("with", "environment", "environment conda venv virtualenv", _PYTHON_PACKAGES + _BESIDE + _OTHER_PACKAGES),
+    ("with", "container", "container docker singularity apptainer", _CONTAINER + _BESIDE),
+    ("with", "", "uses isolation deterministic", "write `WORD:` beside `with:`, as a key of the job"),
     # A parameter of an action that has `ours`, in the words of pandas, SQL and dplyr.
     ("parameter", "keys", "on by key left_on right_on", "write `keys: [COLUMN]`"),
     ("parameter", "primary_dataset", "left x data df table input", "write it as `primary_dataset:`"),

@@ -305,7 +305,8 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     place: Place
-    uses: str = ""
+    uses: str = ""  # empty as long as the value of `uses_by` is not known
+    uses_by: Expression | None = None  # over inputs
     with_: Mapping[str, Template] = msgspec.field(default_factory=dict)
     loops: tuple[str, ...] = ()
     exclude: tuple[Mapping[str, Any], ...] = ()  # combinations to drop: loop → value, for some or all loops
@@ -322,6 +323,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxDecl = SandboxDecl()
     environment: EnvironmentDecl | None = None
     container: ContainerDecl | None = None
+    workdir: str = "scratch"
     isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""

@@ -151,8 +151,8 @@ def compared_value(event: ev.Event, field_: str) -> Any:
 
 def compared_command(record: dict[str, Any], session: str) -> dict[str, Any]:
     """A command (a new record of it) without hashes and without what depends on the service that a step asked: of what
-    it recalls, the names count."""
-    for name in ("step_id", "attempt", "cfg_sha256"):
+    it recalls, the names count. Which steps are traced depends on how many run at a time."""
+    for name in ("step_id", "attempt", "cfg_sha256", "trace"):
         del record[name]
     for given in (*record["inputs"].values(), *record["compare"].values()):
         for source in given if isinstance(given, list) else [given]:

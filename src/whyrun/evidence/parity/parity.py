@@ -21,6 +21,7 @@ from whyrun.artifacts.compare.result import CompareSettings, Comparison, counted
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.evidence.parity.fields import ComparedEvent, compared_command, compared_events
 from whyrun.evidence.parity.reading import PRINTED, Artifact, RunEvidence, check_two_runs, random_files
+from whyrun.evidence.parity.reads import reads_differences
 from whyrun.evidence.parity.result import ABSENT, Difference, Kind, Note, Parity, leaf_differences
 from whyrun.evidence.verify.consistency import DURATION
 from whyrun.ids import file_name
@@ -148,7 +149,8 @@ def compare_runs(old: RunEvidence, new: RunEvidence, describe: Describe) -> Pari
     files, loose_files = compare_files_present(old, new)
     status, loose_status = _status(old, new)
     causes = [
-        *_events(old, new), *_commands(old, new), *_recorded_files(old, new), *_artifacts(old, new, describe), *metrics
+        *_events(old, new), *reads_differences(old, new), *_commands(old, new), *_recorded_files(old, new),
+        *_artifacts(old, new, describe), *metrics,
     ]  # fmt: skip
     return Parity(
         old.name,

@@ -3,7 +3,8 @@ files.
 
 It contains the whole project folder, because a step may read any file beside its code. Left out are:
 
-- inputs and published files of the workflow: they are sent by their hash to the steps that need them;
+- inputs and published files of the workflow: they are sent by their hash to the steps that need them. An input that a
+  step was seen to read without declaring it is bundled all the same;
 - everything hidden (`.whyrun`, `.env`, `.git`, `.venv`, `.ssh`, …), `*.env`, `connections.yaml`;
 - files that contain the value of a secret;
 - caches, virtual environments, compiled Python, links out of the project, special files.
@@ -36,6 +37,7 @@ from whyrun.errors import error
 from whyrun.execution.bundle.unpack import BundleRefused, unpack
 from whyrun.ids import split_site
 from whyrun.project import Project
+from whyrun.snapshot.observations import Observations
 from whyrun.snapshot.snapshot import leaf_inputs
 
 __all__ = ["PACKAGE", "PROJECT", "Bundle", "BundleRefused", "LeftOut", "bundle_project", "unpack"]
@@ -44,6 +46,7 @@ PROJECT = "project"  # path of the project folder in the archive
 PACKAGE = "package"  # path of Whyrun in the archive, for `sys.path`
 
 SIZE_LIMIT = 256 << 20
+LARGEST_READ = 32 << 20  # of a file that is bundled only because a step was seen to read it
 _CONNECTIONS = frozenset({"connections.yaml", "connections.yml"})
 _CACHES = frozenset({"__pycache__", "node_modules"})
 _COMPILED = (".pyc", ".pyo")
@@ -66,7 +69,7 @@ class Bundle:
     data: bytes
     sha256: str
     left_out: tuple[LeftOut, ...]  # project files; a folder that is left out as a whole counts once
-    code: frozenset[str] = frozenset()  # project files that jobs name as code, or import
+    code: frozenset[str] = frozenset()  # project files that jobs name as code, import, or are known to read
     needs: tuple[str, ...] = ()  # requirements of the actions that the workflow uses
 
 
@@ -82,12 +85,14 @@ def bundle_project(
     *,
     apart: Collection[str] = (),
     code: Collection[str] = (),
+    read: Collection[str] = (),
     secrets: Collection[bytes] = (),
     limit: int = SIZE_LIMIT,
 ) -> Bundle:
     """Paths are relative to the project. `apart`: files and folders to leave out. `code`: files that jobs name as code,
-    which are bundled even if they are `apart`. `secrets`: values that no bundled file may contain."""
-    selection = _Selection(project, frozenset(apart), frozenset(code))
+    `read`: files that steps are known to read undeclared; both are bundled even if they are `apart`. `secrets`: values
+    that no bundled file may contain."""
+    selection = _Selection(project, frozenset(apart), frozenset((*code, *read)))
     entries = list(selection.entries())
     archive = _Archive(limit)
     for entry in (*_package(), *entries):
@@ -120,7 +125,7 @@ def bundle_project(
                 selection.leave_out(entry.name, "it leads to what is left out")
     data = archive.bytes()
     left_out = tuple(sorted(selection.left_out, key=lambda left: left.path))
-    return Bundle(data, hashlib.sha256(data).hexdigest(), left_out, frozenset(code))
+    return Bundle(data, hashlib.sha256(data).hexdigest(), left_out, frozenset((*code, *read)))
 
 
 # --- selection ------------------------------------------------------------------------------------------------
@@ -281,23 +286,25 @@ class _Archive:
 _TRIES = 5
 
 
-def bundle_for(project: Project, secrets: Iterable[str], *, at_once: bool) -> Callable[[], Bundle]:
+def bundle_for(
+    project: Project, observations: Observations, secrets: Iterable[str], *, at_once: bool
+) -> Callable[[], Bundle]:
     """A function that returns the bundle. `at_once`: build it now, so that a problem is reported before the run writes
-    anything. `secrets`: values that no bundled file may contain."""
-    build = partial(_build, project, list(secrets))
+    anything. `observations`: what steps were seen to read. `secrets`: values that no bundled file may contain."""
+    build = partial(_build, project, observations, list(secrets))
     if not at_once:
         return build
     bundle = build()
     return lambda: bundle
 
 
-def _build(project: Project, secrets: list[str]) -> Bundle:
-
+def _build(project: Project, observations: Observations, secrets: list[str]) -> Bundle:
     pack = partial(
         bundle_project,
         project.folder,
         apart=frozenset(_apart(project)),
         code=frozenset(_code(project)),
+        read=frozenset(_known_reads(project, observations)),
         secrets=[value.encode("utf-8", "surrogateescape") for value in secrets if value],
     )
     return replace(packed_as_planned(project, pack), needs=tuple(sorted(set(_needs(project)))))
@@ -346,6 +353,33 @@ def _declared() -> dict[str, str]:
 
 def _code(project: Project) -> set[str]:
     return {file for action in project.actions.values() for file in action.files}
+
+
+def _known_reads(project: Project, observations: Observations) -> Iterator[str]:
+    """Files that steps were seen to read, and those in folders that they listed. What a job publishes is left out: this
+    run may make it anew."""
+    outputs = (output for table in project.graph.tables for output in table.outputs)
+    published = {split_site(site)[0] for output in outputs for site in output.paths or ()}
+    for path, kind in {(read.path, read.kind) for read in observations.reads}:
+        names = _names_in(project.folder / path) if kind == "folder" else None
+        for file in [path] if names is None else [os.path.normpath(f"{path}/{name}") for name in names]:
+            if file not in published and _is_carried(project.folder / file):
+                yield file
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _is_carried(file: Path) -> bool:
+    try:
+        status = file.stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_size <= LARGEST_READ
 
 
 def _apart(project: Project) -> Iterator[str]:

@@ -7,7 +7,7 @@ the same time, too. What strace saw of that instance, beyond what the audit hook
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -19,8 +19,8 @@ from whyrun.execution.protocol.messages import StepFinished
 from whyrun.execution.recording.observed import Observations
 from whyrun.execution.recording.present_reads import PresentReads
 from whyrun.execution.recording.publisher import Publisher
-from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.plan import Plan
+from whyrun.planning.tracing import jobs_to_trace
 from whyrun.project_config import Trace
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -36,10 +36,18 @@ class WatchPolicy:
 
 
 class Watch:
-    def __init__(self, mode: Trace, needed: Callable[[str], bool], observations: Observations, strict: bool) -> None:
-        """`needed(job)`: was no instance traced since its script or action changed? (A script may be an input, so every
-        changed input counts.) `strict`: an undeclared read fails the step."""
+    def __init__(
+        self,
+        mode: Trace,
+        needed: Collection[str],
+        observations: Observations,
+        strict: bool,
+        in_project: Collection[str] = (),
+    ) -> None:
+        """`needed`: the jobs to trace with `first`. `strict`: an undeclared read fails the step. `in_project`: jobs
+        whose steps run in the project folder: each reads by paths of its own, so `first` traces all of them."""
         self._mode, self._needed, self._observations, self._strict = mode, needed, observations, strict
+        self._in_project = in_project
         self._seen: set[str] = set()  # jobs of which a step that was to be traced has succeeded in this run
         self._planned_at = time.time_ns()
 
@@ -48,17 +56,15 @@ class Watch:
         present = PresentReads(publisher.project, publisher.cache)
         note = publisher.recorder.reporter.note
         observations = Observations(snapshot, publisher.store.put_bytes, note, present.look)
-        changed = {
-            job.id.partition("[")[0] for job in plan.planned if any(isinstance(r, InputChanged) for r in job.reasons)
-        }
-        needed = lambda job: f"Job:{job}" in changed or not snapshot.reads.is_traced(job)  # noqa: E731
-        return cls(policy.trace, needed, observations, policy.strict)
+        needed = jobs_to_trace(snapshot, plan.planned) if policy.trace == "first" else frozenset[str]()
+        in_project = {job for job, action in snapshot.actions.items() if action.in_project}
+        return cls(policy.trace, needed, observations, policy.strict, in_project)
 
     def traces(self, job: str) -> bool:
         """Whether the attempt of this job that starts now is to be traced."""
         if self._mode != "first":
             return self._mode == "always"
-        return job not in self._seen and self._needed(job)
+        return job in self._in_project or (job not in self._seen and job in self._needed)
 
     def ended(self, active: ActiveStep, message: StepFinished) -> StepFinished:
         """Keep with the attempt what was seen of it. Returns its last message: a failure, if what it read must be

@@ -7,7 +7,6 @@ attached to, which slows down each of its system calls: see `trace_request.py`.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import sys
@@ -39,7 +38,7 @@ class StraceEye:
 
     def __init__(self, scratch: Path, project: str) -> None:
         self._scratch, self._project = scratch, project
-        self._folder = str(scratch / "work")
+        self.folder = str(scratch / "work")  # of the present step
         self._why_not: str | None = None
         self._files: list[tuple[Path, bool]] = []  # and whether it is of a process that runs Python already
         self._attached: list[subprocess.Popen[bytes]] = []
@@ -51,7 +50,7 @@ class StraceEye:
     def why_not(self) -> str:
         """Why no process can be traced here; empty if that is possible. Tried once."""
         if self._why_not is None:
-            self._why_not = _tried()
+            self._why_not = _tried(self._scratch)
         return self._why_not
 
     def launcher(self) -> list[str]:
@@ -94,7 +93,7 @@ class StraceEye:
         self.end()
         seen = Glimpses()
         for file, attached in self._files:
-            trace = Trace(self._folder, self._project, sys.path if attached else None)
+            trace = Trace(self.folder, self._project, sys.path if attached else None)
             traced = trace.read(partial(_lines, file))
             seen.opened |= traced.opened
             seen.listed |= traced.listed
@@ -117,15 +116,19 @@ def _lines(path: Path) -> Iterator[str]:
         yield from file
 
 
-def _tried() -> str:
+def _tried(folder: Path) -> str:
     if shutil.which("strace") is None:
         return NOT_INSTALLED
-    command = ["strace", *_FROM_THE_START, *_OPTIONS, "-o", os.devnull, "--", "true"]
+    trace = folder / "trace-tried"
+    command = ["strace", *_FROM_THE_START, *_OPTIONS, "-o", str(trace), "--", "true"]
     tried = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    if tried.returncode == 0:
+    traced = any("execve" in line for line in _lines(trace))  # the program runs even if strace cannot attach to it
+    with suppress(OSError):
+        trace.unlink()
+    if traced and tried.returncode == 0 and not tried.stderr:
         return ""
     said = tried.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {tried.returncode}"]
-    return f"strace does not work here: {said[0]}"
+    return f"strace does not work here: {said[-1].removeprefix('strace: ')}"
 
 
 def _is_traced(pid: int) -> bool:

@@ -41,6 +41,7 @@ from whyrun.project import Project
 
 if TYPE_CHECKING:
     from whyrun.execution.bundle.bundle import Bundle
+    from whyrun.snapshot.snapshot import PlanningSnapshot
 
 # --- `on_finish` -------------------------------------------------------------------------------------------------
 #
@@ -127,6 +128,10 @@ class RunSpec(Protocol):
         """How many steps the run is about."""
 
     @property
+    def snapshot(self) -> PlanningSnapshot:
+        """What it was planned on."""
+
+    @property
     def secrets(self) -> RunSecrets:
         """The secrets of all its steps. None of them may be part of a bundle."""
 
@@ -182,7 +187,7 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
     if not capabilities.remote:  # elsewhere, workers make them
         make_environments(project, needed_environments(project, spec.executed), note)
     at_once = not capabilities.shares_files
-    bundle = bundle_for(project, spec.secrets.values.values(), at_once=at_once)
+    bundle = bundle_for(project, spec.snapshot.reads.observations, spec.secrets.values.values(), at_once=at_once)
     run, recorder, manifest = _create(spec, environment)
     publisher = Publisher(store, str(project.folder), project.cache, recorder, project.state)
     try:

@@ -74,9 +74,10 @@ class RunSharing:
         self._sharing.counts.took += 1
 
     def give(self, active: ActiveStep, message: StepFinished) -> None:
-        """Offer the result of a successful step to the shared store."""
+        """Offer the result of a successful step to the shared store. Not if it read something undeclared: no
+        fingerprint has that, and other users may have other files there."""
         table, position = active.table, active.position
-        if not self._is_shareable(table):
+        if not self._is_shareable(table) or active.observed.observed:
             return
         action = self._snapshot.actions[table.name]
         suffixes = {spec.key_at(position): recorded_suffix(table, a) for a, spec in enumerate(table.artifacts)}

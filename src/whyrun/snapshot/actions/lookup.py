@@ -29,6 +29,14 @@ class LookedUp(msgspec.Struct, frozen=True):
     misfits: tuple[Problem, ...] = ()  # those of `problems` that are about `with:`, for `parameter_summary`
 
 
+def look_up_actions(
+    jobs: Mapping[str, JobDecl], project: Path, inspector: Inspector, state_dir: Path
+) -> dict[str, LookedUp]:
+    """Those of many jobs, by name."""
+    code_cache = CodeCache(project, state_dir)
+    return {name: look_up_action(decl, project, inspector, code_cache) for name, decl in sorted(jobs.items())}
+
+
 def look_up_action(
     decl: JobDecl, project: Path, inspector: Inspector | None = None, code_cache: CodeCache | None = None
 ) -> LookedUp:
@@ -58,7 +66,7 @@ def look_up_action(
         others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]
         return LookedUp(None, (*others, *of_code), info)
     around = None
-    if decl.environment is not None or decl.container is not None:
+    if decl.environment is not None or decl.container is not None or decl.workdir != "scratch":
         from whyrun.snapshot.actions.surroundings import Unfit, surroundings_of  # imported late: few jobs have them
 
         try:

@@ -9,7 +9,6 @@ import msgspec
 from msgspec.structs import replace
 
 from whyrun.errors import did_you_mean
-from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.expression import parse_expression
 from whyrun.workflow.expressions.template import (
     almost_expression,
@@ -19,13 +18,12 @@ from whyrun.workflow.expressions.template import (
     secrets_of,
     whole_expression,
 )
-from whyrun.workflow.fields import NAME, PARAMETER_NAME, in_list
+from whyrun.workflow.fields import NAME, PARAMETER_NAME, USES, in_list
 from whyrun.workflow.model import Expression, OutputDecl, Place, Template
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates, kind_of, places_below, plain_value
 from whyrun.workflow.parsing.outputs import Outputs, outputs_example
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names, OutputShape, Scope
 
-_USES = lazy_regex(r"[^\s$]+")
 _PATH_ROOTS = frozenset({"inputs", "loops", "workflow"})
 _CONDITION_ROOTS = frozenset({"inputs", "jobs", "loops", "env", "workflow"})
 _ENV_ROOTS = frozenset({"inputs", "jobs", "loops", "secrets", "workflow"})
@@ -139,8 +137,13 @@ class JobExpressions(Outputs):
     def uses(self, job: JobDraft, node: Node) -> str:
         if "uses" in job.broken:
             return ""
+        if is_whole_expression(node):
+            scope = job.scope("in `uses:`", frozenset({"inputs"}))
+            computed = parse_template(node, scope, self.problems)
+            job.values["uses_by"] = computed if isinstance(computed, Expression) else None
+            return ""
         uses = self.string(node, f"`uses` of {job.what}", "write the name of an action: `shell`, `python`, …")
-        if uses is not None and not _USES.fullmatch(uses):
+        if uses is not None and not USES.fullmatch(uses):
             self.wrong(node, f"`{uses}` cannot be the name of an action", "write `shell`, `python`, …", "INVALID_USES")
             return ""
         return uses or ""
