@@ -10,7 +10,7 @@ const SHOWN = 14
 const LANES = 2
 const BARS = 200
 const PLAIN = new Set(['when', 'steps']) // facts that need no name
-const WORDS = 0.16 // the share of the width from which a bar has room for its name
+const WORDS = 0.22 // the share of the width from which a bar has room for its name
 
 export function timeMachine(ctx) {
   const {state, route} = ctx
@@ -27,7 +27,8 @@ export function timeMachine(ctx) {
   const from = Math.max(0, Math.min(runs.length - SHOWN, at < 0 ? Infinity : at - SHOWN + 3))
   const shown = runs.slice(from, from + SHOWN)
   const run = runs[at] ?? runs.at(-1)
-  const detail = ctx.read('run', {id: run.run}).value
+  // The server does not count what is planned in a long log: that log is read where its run is looked at.
+  const detail = run.planned === null ? null : ctx.read('run', {id: run.run}).value
   return html`<section class="time" aria-label="Time machine">
     <div class="time-line">
       <div class="time-title">
@@ -58,7 +59,7 @@ export function timeMachine(ctx) {
         )}
         <li class="now">
           <a href=${link('graph')} aria-current=${chosen ? nothing : 'step'}
-            ><span class="stop-mark"></span><span class="stop-name">now</span></a
+            ><span class="stop-mark"></span><span class="stop-name">${state.at ? 'end' : 'now'}</span></a
           >
         </li>
       </ol>
