@@ -109,7 +109,6 @@ class Client:
             raise ConnectionError(f"the fork server of the tests has ended: it did not answer {request}")
         return json.loads(answer)
 
-
     def close(self) -> None:
         if self._socket is not None and self._owner == os.getpid():
             self._socket.close()

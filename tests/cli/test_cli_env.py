@@ -11,7 +11,7 @@ from environment_lab import WHEELS, wheel, why_no_uv
 from project_lab import Lab
 from whyrun.cli.main import main
 
-pytestmark = [pytest.mark.skipif(why_no_uv() is not None, reason=str(why_no_uv())), pytest.mark.xdist_group("uv")]
+pytestmark = pytest.mark.skipif(why_no_uv() is not None, reason=str(why_no_uv()))
 
 WHEEL = "wheels/tinylib-1.0-py3-none-any.whl"
 WORKFLOW = """

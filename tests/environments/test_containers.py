@@ -149,7 +149,7 @@ def test_a_timeout_ends_the_container(image: str, tmp_path: Path) -> None:
     assert running() == []
 
 
-STOPPABLE = 'trap "echo cleaned up; exit 7" TERM; echo started; sleep 600 & wait'
+STOPPABLE = 'trap "echo cleaned up > traces; exit 7" TERM; echo started; sleep 600 & wait'
 
 
 def test_ctrl_c_reaches_the_script_and_ends_the_container(image: str, tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_ctrl_c_reaches_the_script_and_ends_the_container(image: str, tmp_path: 
     until(lambda: any(b"started" in path.read_bytes() for path in lab.root.glob(".whyrun/tmp/*.scratch/*/stdout")))
     os.kill(command.pid, signal.SIGINT)
     assert command.ended().code == 130
-    assert (lab.run_folder("r0001") / "steps" / "Inside" / "stdout.log").read_text() == "started\ncleaned up\n"
+    assert (lab.run_folder("r0001") / "steps/Inside/scratch/work/traces").read_text() == "cleaned up\n"
     assert running() == []
 
 

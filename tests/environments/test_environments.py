@@ -12,7 +12,7 @@ from project_lab import Lab, reasons
 from whyrun.errors import WhyrunError
 from whyrun.execution.backends.sandbox.backend import sandbox_backend, why_unavailable
 
-pytestmark = [pytest.mark.skipif(why_no_uv() is not None, reason=str(why_no_uv())), pytest.mark.xdist_group("uv")]
+pytestmark = pytest.mark.skipif(why_no_uv() is not None, reason=str(why_no_uv()))
 
 WORKFLOW = """
 workflow: two-versions

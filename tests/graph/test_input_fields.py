@@ -9,6 +9,7 @@ import pytest
 from project_lab import ECHO, Lab
 from whyrun.errors import WhyrunError
 from whyrun.facts.subjects import find_subject
+from whyrun.facts.why import readers_of_input
 from whyrun.ids import parse_id
 from whyrun.planning.answers.whatif import assume
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
@@ -121,6 +122,7 @@ def test_a_field_can_be_assumed(lab: Lab) -> None:
         ("Input:Settings.weights.b=7", {"Job:Weigh[b]"}),
         ("Input:Settings.deep.er.x=changed", {"Job:One"}),
         ("Input:Sheet[b].use=yes", {"Job:Each[b]"}),
+        ("Input:Settings=changed", {"Job:One", "Job:Weigh[a]", "Job:Weigh[b]"}),
     ):
         inputs, _ = assume(opened.workflow, opened.inputs, [text], observer)
         other = lab.opened()
@@ -193,3 +195,13 @@ jobs: {}
     lab.edit("workflow.yaml", "inputs.Settings.size", "inputs.Settings.name")
     (only,) = lab.opened().problems
     assert (only.code, only.message) == ("INPUT_TYPE", "`Size`: `integer` is expected, not `string`")
+
+
+def test_readers_of_a_sheet_and_of_its_rows_are_those_of_their_fields(lab: Lab) -> None:
+    opened = lab.opened()
+    for id_, jobs in (
+        ("Input:Sheet[c]", ["Job:Each[c]"]),
+        ("Input:Sheet", ['Job:Each["01"]', "Job:Each[b]", "Job:Each[c]", "Job:One"]),
+        ("Input:Settings.weights", ["Job:Weigh[a]", "Job:Weigh[b]"]),
+    ):
+        assert sorted(reader.job for reader in readers_of_input(opened, opened.graph, id_)) == jobs

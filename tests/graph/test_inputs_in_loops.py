@@ -8,6 +8,7 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from project_lab import ECHO, Lab
+from whyrun.facts.show import id_facts
 from whyrun.facts.subjects import find_subject
 from whyrun.log import events as ev
 from whyrun.planning.answers.whatif import assume
@@ -159,6 +160,15 @@ def test_ids_and_assumptions(lab: Lab) -> None:
         other = lab.opened()
         other.__dict__["inputs"] = inputs
         assert {job.id for job in compute_execution_plan(other.snapshot(), PlanOptions()).planned} == planned
+
+
+def test_show_says_that_a_file_is_absent(lab: Lab) -> None:
+    facts = id_facts(lab.opened(), "Input:Mask[b]")
+    assert facts == {
+        "kind": "input", "id": "Input:Mask[b]", "type": "file", "absent": True, "changed": [],
+        "read_by": facts["read_by"],
+    }  # fmt: skip
+    assert id_facts(lab.opened(), "Input:Network")["keys"] == ["asia", "cancer"]
 
 
 def test_a_computed_path_without_a_loop(project: Make) -> None:

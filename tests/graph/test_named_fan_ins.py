@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from project_lab import Lab
+from whyrun.graph import resolve
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
@@ -207,3 +208,20 @@ jobs:
 """
     lab = project(text, FILES)
     assert [job.bindings for job in lab.plan().planned] == [{"files": ['Input:File["y 1"]']}]
+
+
+def test_a_fan_in_looks_only_at_its_own_rows(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fan-in for each of many indices must not look at all rows for each of them."""
+    looked: list[object] = []
+    fits = resolve._fits
+    monkeypatch.setattr(resolve, "_fits", lambda wanted, have: looked.append(have) or fits(wanted, have))
+    text = """\
+workflow: w
+loops: {x: {count: 40}, y: {count: 3}}
+jobs:
+  A: {for: [x, y], uses: shell, with: {run: x}, outputs: {T: {type: text}}}
+  B: {for: [x], uses: shell, with: {all: "${{ jobs.A.outputs.T[x, :] }}", run: x}, outputs: {T: {type: text}}}
+"""
+    graph = project(text).opened().graph
+    assert {len(slot.column.at(7).members) for slot in graph.tables[1].slots if slot.name == "all"} == {3}  # type: ignore[union-attr]
+    assert len(looked) == 40 * 3

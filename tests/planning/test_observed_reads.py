@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from forging import forge_events
 from observed_lab import absent, file, folder, saw
@@ -22,6 +23,8 @@ from whyrun.planning.plan import Plan, compute_execution_plan
 from whyrun.planning.tracing import jobs_to_trace
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
+from whyrun.snapshot.reads import package_changes
+from whyrun.workflow.model import EnvironmentDecl
 
 Make = Callable[..., Lab]
 
@@ -350,6 +353,18 @@ def test_another_version_of_a_package_runs_nothing_unless_the_project_says_so(fi
     assert list(observed(fitted.plan())) == ["Job:Fit[1]"]
     saw(fitted, {})
     plan_of_run(fitted.opened(), "r0001")
+
+
+def test_packages_of_an_environment_are_not_those_that_are_installed_here(fitted: Lab) -> None:
+    saw(fitted, {}, packages={"Job:Fit[0]": {"msgspec": "0.0.1"}})
+    snapshot = fitted.snapshot()
+    graph = snapshot.dependency_graph
+    node, record = graph.node_of["Job:Fit[0]"], snapshot.record(graph.node_of["Job:Fit[0]"])
+    assert record is not None
+    assert [change.name for change in package_changes(snapshot, node, record.latest)] == ["msgspec"]
+    tables = [replace(one, decl=replace(one.decl, environment=EnvironmentDecl("lock.txt"))) for one in graph.tables]
+    elsewhere = replace(snapshot, dependency_graph=replace(graph, tables=tuple(tables)))
+    assert package_changes(elsewhere, node, record.latest) == []
 
 
 # --- which jobs are traced ---------------------------------------------------------------------------------------

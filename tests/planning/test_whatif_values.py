@@ -67,7 +67,7 @@ def changes(lab: Lab, *assume: str) -> dict[str, dict[str, Any]]:
     ("input_", "binding", "value"),
     [
         ("Bool", "bool", True), ("Int", "int", 3), ("Num", "num", 3.5), ("List", "list", [1, "changed"]),
-        ("Map", "map", {"a": 1, "changed": True}), ("Nil", "none", "changed"), ("Deep", "deep", [[2, 3], [4]]),
+        ("Map", "map", {"a": 2, "changed": True}), ("Nil", "none", "changed"), ("Deep", "deep", [[2, 3], [4]]),
         ("Deep[1]", "deep", [[1, 2], [4]]), ("Deep[0][1]", "deep", [[1, 3], [3]]),
     ],
 )  # fmt: skip

@@ -56,6 +56,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "sandbox": ({"memory": "2GB"}, {"network": True}),
     "environment": ({"python": "requirements.txt"}, {"python": "other.txt"}),
     "container": ({"image": f"debian@sha256:{'a' * 64}"}, {"image": f"debian@sha256:{'b' * 64}"}),
+    "workdir": ("project", "scratch"),
     "isolation": ("shared", "process"),
     "deterministic": (True, False),
     "description": ("one", "two"),

@@ -31,7 +31,8 @@ NOTE = "container"  # file in a scratch folder; `execution.files.scratch` knows 
 _WRITABLE = ("work", "out", "tmp", "home")
 _MOST_BINDS = 100
 _OF_ENGINE = 125  # from this exit status on the engine may tell of itself
-_AT_ONCE = {"podman": ("--time", "0")}  # docker does not wait anyway
+_AT_ONCE = {"podman": ("--ignore", "--time", "0")}  # docker does not wait anyway
+_TRIES = 2  # podman gives up once on a container whose keeper is gone
 _PATIENCE = 60.0  # seconds for an engine to remove a container
 # The first process of a container gets no signals that it does not handle, and nobody reaps for it. This one hands an
 # order to stop to all others, and waits for the script.
@@ -118,13 +119,16 @@ def end_container(scratch: Path) -> None:
         note.unlink(missing_ok=True)
         return
     if engine in ENGINES and name.startswith("whyrun-"):
-        subprocess.run(
-            [engine, "rm", "--force", *_AT_ONCE.get(engine, ()), name],
-            env=engine_variables(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE,
-            check=False,
-        )
+        for _ in range(_TRIES):
+            removed = subprocess.run(
+                [engine, "rm", "--force", *_AT_ONCE.get(engine, ()), name],
+                env=engine_variables(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                timeout=_PATIENCE,
+                check=False,
+            )
+            if removed.returncode == 0:
+                break
     note.unlink(missing_ok=True)

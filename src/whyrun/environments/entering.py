@@ -13,9 +13,24 @@ import site
 import sys
 from pathlib import Path
 
-from whyrun.environments.making import site_packages
+from whyrun.environments.locks import read_lock
+from whyrun.environments.making import environment_folder, is_made, make_environment, site_packages
+from whyrun.errors import error
 
 _OWN = "whyrun"
+
+
+def enter_locked(environments: Path, project: Path, path: str, sha256: str) -> None:
+    """Enter the environment of this file, which is made first where it is missing: on another machine than the host.
+    Raises an error if it is not the file of the plan any more, or with uv's own words."""
+    folder = environment_folder(environments, sha256)
+    if not is_made(folder):
+        lock = read_lock(project, path)
+        if lock.sha256 != sha256:
+            hint = "run again when nobody writes to it"
+            raise error("PLAN_STALE", f"`{path}` is not the file of the plan any more", hint=hint)
+        make_environment(environments, project, lock)
+    enter(folder, project)
 
 
 def enter(folder: Path, project: Path) -> None:

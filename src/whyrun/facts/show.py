@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 _TRACEBACK_FRAME = lazy_regex(r'^[ |]*File "(?P<file>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 _INSTALLED = ("site-packages", "dist-packages")
+MOST_KEYS = 20  # of an array that names its elements
 LOG_TAIL_LINES = 20  # of each log of a failed step
 _LOG_TAIL_BYTES = 65536  # enough for these lines; a log can have gigabytes
 
@@ -221,12 +222,16 @@ def input_facts(project: Project, known: PlanView, subject: Subject) -> Facts:
     value = subject.value
     assert value is not None
     facts: Facts = {"kind": "input", "id": subject.id, "type": str(value.type), "sha256": value.sha256}
-    if value.elements is not None:
+    if value.is_absent:
+        facts = {"kind": "input", "id": subject.id, "type": str(value.type), "absent": True}
+    elif value.elements is not None:
         facts["elements"] = len(value.elements)
+    if value.keys is not None:
+        facts["keys"] = list(value.keys.order[:MOST_KEYS])
     if value.path is not None:
         facts["path"] = value.path
         facts["size"] = _size(project, value.path)
-    elif value.elements is None or not value.type.is_path:
+    elif not value.is_absent and (value.elements is None or not value.type.is_path):
         facts["value"] = value.value
     changed = known.snapshot.inputs_changed
     facts["changed"] = [c for c in changed if c == subject.id or c.startswith(f"{subject.id}[")]

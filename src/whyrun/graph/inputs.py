@@ -179,6 +179,7 @@ class Scope(msgspec.Struct, eq=False):
     rows: dict[tuple[str, ...], tuple[Sequence[tuple[Index, ...]], Sequence[str]]] = {}
     leaves: dict[int, dict[tuple[str, Leaf], tuple[int, Leaf]]] = {}
     words: dict[tuple[int, int], LoopWords] = {}
+    rows_at: dict[tuple[int, tuple[int, ...]], dict[tuple[Index, ...], list[int]]] = {}
 
 
 def _orders(base: str, value: InputValue, depth: int) -> list[Order | None]:

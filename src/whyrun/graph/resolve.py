@@ -231,8 +231,8 @@ class Resolver(InputResolver):
 
     def _select(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], leaf: Leaf) -> Group:
         members: list[Source] = []
-        for row, values in enumerate(target.rows):
-            if not _fits(indices, values):
+        for row in self._rows_at(target, indices):
+            if not _fits(indices, target.rows[row]):
                 continue
             if not leaf:
                 number = self._artifact(target, ref, leaf, row)
@@ -245,6 +245,18 @@ class Resolver(InputResolver):
                     if all(want[0] == h[0] and _fits(want[1], h[1]) for want, h in pairs):
                         members.append(ArtifactAt(target.number, number, row))
         return Group(tuple(members))
+
+    def _rows_at(self, target: JobTable, indices: tuple[Any, ...]) -> Sequence[int]:
+        """The rows with these indices where they are fixed. All fan-ins of a kind share one table of them."""
+        fixed = tuple(place for place, index in enumerate(indices) if index is not EVERY)
+        if not fixed:
+            return range(len(target))
+        found = self.scope.rows_at.get((target.number, fixed))
+        if found is None:
+            found = self.scope.rows_at[target.number, fixed] = {}
+            for row, values in enumerate(target.rows):
+                found.setdefault(tuple(values[place] for place in fixed), []).append(row)
+        return found.get(tuple(indices[place] for place in fixed), ())
 
     def _check_empty(self, ref: OutputRef, target: JobTable, indices: tuple[Any, ...], position: int) -> None:
         """A fan-in may be empty because `exclude:` removes instances, but not because its loop lacks an index."""

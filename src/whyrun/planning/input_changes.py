@@ -16,7 +16,7 @@ from whyrun.graph.tables import Graph
 from whyrun.ids import parse_id_of
 from whyrun.planning.consume import Entry, Members, is_small
 from whyrun.planning.reason_base import Case, ReasonBase
-from whyrun.snapshot.reads import SHA256_DIGITS, read_changes
+from whyrun.snapshot.reads import SHA256_DIGITS, package_changes, read_changes
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import NAMED_FILES
 
@@ -172,7 +172,7 @@ def changed_observations(case: Case, success: Attempt) -> Iterator[InputChanged]
             read=read.kind,
         )
     if case.snapshot.reads.counts_packages:
-        for package in case.snapshot.reads.changed_packages(success):
+        for package in package_changes(case.snapshot, case.node, success):
             yield InputChanged(
                 "packages",
                 source=package.name,

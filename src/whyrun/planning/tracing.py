@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.plan import PlannedJob
+from whyrun.snapshot.reads import package_changes
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
@@ -26,4 +27,4 @@ def jobs_to_trace(snapshot: PlanningSnapshot, planned: Iterable[PlannedJob]) -> 
 def _packages_changed(snapshot: PlanningSnapshot, node: int) -> bool:
     record = snapshot.record(node)
     success = record.last_success() if record is not None else None
-    return success is not None and bool(snapshot.reads.changed_packages(success))
+    return success is not None and bool(package_changes(snapshot, node, success))

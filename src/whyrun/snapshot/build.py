@@ -15,6 +15,7 @@ from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import Kind, parse_id_of
 from whyrun.snapshot.index import IndexedSteps, JobBlock
+from whyrun.snapshot.reads import has_own_packages
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
@@ -216,7 +217,7 @@ def build_planning_snapshot(
     records = log.records
     joined = join_tables(graph, records.steps)
     rows, shas = [table.rows for table in joined], [table.shas for table in joined]
-    reads = _look_at_reads(log, observe, joined)
+    reads = _look_at_reads(graph, log, observe, joined)
     graph = graph if reads is None else reads.look(graph, rows, actions)
     _check_foreign_ids(graph, log, joined)
     files = observe.changed_files(*_published(graph, shas, sections=False))
@@ -255,13 +256,17 @@ def build_planning_snapshot(
     return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost))
 
 
-def _look_at_reads(log: LogReader, observe: Observer, joined: Sequence[JoinedTable]) -> ReadsLook | None:
+def _look_at_reads(graph: Graph, log: LogReader, observe: Observer, joined: Sequence[JoinedTable]) -> ReadsLook | None:
     observations = log.records.observations
     if not observations.read_sets and not observations.package_sets:
         return None
     from whyrun.snapshot.read_states import ReadsLook  # imported late: only where steps were observed
 
-    return ReadsLook(log, observe, [(one.reads, one.packages) for one in joined])
+    columns = [
+        (one.reads, () if has_own_packages(table) else one.packages)
+        for table, one in zip(graph.tables, joined, strict=True)
+    ]
+    return ReadsLook(log, observe, columns)
 
 
 def _check_foreign_ids(graph: Graph, log: LogReader, joined: Sequence[JoinedTable]) -> None:

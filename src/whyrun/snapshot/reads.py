@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from whyrun.graph.tables import ArtifactAt
+from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.log.reads import Read
 from whyrun.snapshot.observations import ABSENT, KnownRead, Observations
 from whyrun.snapshot.records import Attempt
@@ -71,15 +71,19 @@ class ObservedReads(msgspec.Struct, frozen=True, eq=False):
     def is_traced(self, job: str) -> bool:
         return job in self.observations.traced
 
-    def changed_packages(self, attempt: Attempt) -> list[PackageChange]:
-        if not self.versions or not attempt.packages:
-            return []
-        recorded = self.observations.packages_of(attempt.packages)
-        return [
-            PackageChange(name, old, self.versions[name])
-            for name, old in recorded.items()
-            if name in self.versions and self.versions[name] != old
-        ]
+
+def has_own_packages(table: JobTable) -> bool:
+    """Whether its steps have other packages than those that are installed here: they count in its fingerprint."""
+    return table.decl.environment is not None or table.decl.container is not None
+
+
+def package_changes(snapshot: PlanningSnapshot, node: int, attempt: Attempt) -> list[PackageChange]:
+    """The packages that this attempt of an instance imported in other versions than are installed now."""
+    reads = snapshot.reads
+    if not reads.versions or not attempt.packages or has_own_packages(snapshot.dependency_graph.table_at(node)[0]):
+        return []
+    recorded, now = reads.observations.packages_of(attempt.packages), reads.versions
+    return [PackageChange(name, old, now[name]) for name, old in recorded.items() if now.get(name, old) != old]
 
 
 def read_changes(snapshot: PlanningSnapshot, node: int, attempt: Attempt, made_now: MadeNow) -> Iterator[ReadChange]:
@@ -110,7 +114,7 @@ def _content_now(snapshot: PlanningSnapshot, read: KnownRead, made: Made | None,
 
 def still_holds(snapshot: PlanningSnapshot, node: int, attempt: Attempt, made_now: MadeNow) -> bool:
     """Whether an attempt would read the same now; and import the same, if packages count."""
-    if snapshot.reads.counts_packages and snapshot.reads.changed_packages(attempt):
+    if snapshot.reads.counts_packages and package_changes(snapshot, node, attempt):
         return False
     if attempt.reads and _reads_other_jobs(snapshot, node, attempt, made_now):
         return False

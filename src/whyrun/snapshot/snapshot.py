@@ -88,6 +88,7 @@ class ActionFacts(msgspec.Struct, frozen=True):
     # For a run. What counts of them is in `sha256`.
     environment: EnvironmentFacts | None = None
     container: ContainerFacts | None = None
+    in_project: bool = False  # its steps run in the project folder
 
 
 class BlobCheck(msgspec.Struct, frozen=True):

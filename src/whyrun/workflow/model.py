@@ -323,6 +323,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     sandbox: SandboxDecl = SandboxDecl()
     environment: EnvironmentDecl | None = None
     container: ContainerDecl | None = None
+    workdir: str = "scratch"
     isolation: str = "process"
     deterministic: bool | None = None
     description: str = ""

@@ -16,7 +16,13 @@ HOSTILE = "<img src=x onerror=\"document.title='hacked'\"><script>alert('hacked'
 HOSTILE_WORKFLOW = """
     workflow: hostile
     description: "<script>alert('description')</script>"
+    loops: {name: {values: ["a/b", "x%2Fy", "<b>ü</b> &", "#/?=", "..", "%"]}}
     jobs:
+      Odd:
+        for: [name]
+        uses: shell
+        with: {name: "${{ name }}", run: 'echo "$name" > "$out_T"'}
+        outputs: {T: {type: text}}
       Page:
         uses: python
         with: {call: "code:page"}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from browser_lab import HOSTILE, Served
 
-from page_objects import Viewer
+from page_objects import Viewer, address
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
@@ -41,6 +41,21 @@ def test_html_runs_nothing(viewer: Viewer, hostile: Served) -> None:
     viewer.page.frames[1].wait_for_load_state()
     assert "hacked" not in viewer.page.title()
     assert not [line for line in viewer.wrong if line.startswith(("dialog", "error:"))]
+
+
+def test_an_address_holds_any_id(viewer: Viewer, hostile: Served) -> None:
+    """Opened directly, as somebody does who was given it: encoded once, decoded once."""
+    viewer.start(hostile.url)
+    page = viewer.page.url.partition("#")[0]
+    odd = next(table for table in hostile.lab.opened().graph.tables if table.name == "Odd")
+    for job, artifact, (key,) in zip(odd.job_ids(), odd.artifact_ids(0), odd.rows, strict=True):
+        viewer.page.goto("about:blank")
+        viewer.start(page + address("why", job))
+        assert viewer.page.locator("article.why").get_attribute("data-id") == job
+        viewer.page.goto("about:blank")
+        viewer.start(page + address("artifact", artifact))
+        assert viewer.page.locator(".preview pre").inner_text().strip() == key
+    assert viewer.wrong == []
 
 
 def test_sound_has_a_player(viewer: Viewer, hostile: Served) -> None:

@@ -81,11 +81,12 @@ def step_cfg(
         with_=with_,
         inputs=inputs,
         keys=keys,
-        outputs=_output_specs(table, position),
+        outputs=_output_specs(table, position, in_project=action.in_project),
         env=env,
         secrets=list(named),
         merged=list(decl.merged_bindings),
         timeout=decl.timeout,
+        workdir="project" if action.in_project else "scratch",
         environment=None if around is None else EnvironmentSpec(around.lock, around.sha256),
         container=None
         if inside is None
@@ -93,7 +94,7 @@ def step_cfg(
     )
 
 
-def _output_specs(table: JobTable, position: int) -> dict[str, OutputSpec]:
+def _output_specs(table: JobTable, position: int, *, in_project: bool) -> dict[str, OutputSpec]:
     outputs: dict[str, OutputSpec] = {}
     for output in table.outputs:
         leaves = {
@@ -103,7 +104,8 @@ def _output_specs(table: JobTable, position: int) -> dict[str, OutputSpec]:
         }
         settings = table.decl.outputs[output.name].compare
         compare = None if settings is None else CompareSettings(settings.keys, settings.tolerance)
-        outputs[output.name] = OutputSpec(output.type, output.suffix, leaves, output.append, compare)
+        path = output.paths[position] if in_project and output.paths is not None and not output.append else None
+        outputs[output.name] = OutputSpec(output.type, output.suffix, leaves, output.append, compare, path)
     return outputs
 
 

@@ -36,9 +36,18 @@ class WatchPolicy:
 
 
 class Watch:
-    def __init__(self, mode: Trace, needed: Collection[str], observations: Observations, strict: bool) -> None:
-        """`needed`: the jobs to trace with `first`. `strict`: an undeclared read fails the step."""
+    def __init__(
+        self,
+        mode: Trace,
+        needed: Collection[str],
+        observations: Observations,
+        strict: bool,
+        in_project: Collection[str] = (),
+    ) -> None:
+        """`needed`: the jobs to trace with `first`. `strict`: an undeclared read fails the step. `in_project`: jobs
+        whose steps run in the project folder: each reads by paths of its own, so `first` traces all of them."""
         self._mode, self._needed, self._observations, self._strict = mode, needed, observations, strict
+        self._in_project = in_project
         self._seen: set[str] = set()  # jobs of which a step that was to be traced has succeeded in this run
         self._planned_at = time.time_ns()
 
@@ -48,13 +57,14 @@ class Watch:
         note = publisher.recorder.reporter.note
         observations = Observations(snapshot, publisher.store.put_bytes, note, present.look)
         needed = jobs_to_trace(snapshot, plan.planned) if policy.trace == "first" else frozenset[str]()
-        return cls(policy.trace, needed, observations, policy.strict)
+        in_project = {job for job, action in snapshot.actions.items() if action.in_project}
+        return cls(policy.trace, needed, observations, policy.strict, in_project)
 
     def traces(self, job: str) -> bool:
         """Whether the attempt of this job that starts now is to be traced."""
         if self._mode != "first":
             return self._mode == "always"
-        return job not in self._seen and job in self._needed
+        return job in self._in_project or (job not in self._seen and job in self._needed)
 
     def ended(self, active: ActiveStep, message: StepFinished) -> StepFinished:
         """Keep with the attempt what was seen of it. Returns its last message: a failure, if what it read must be

@@ -22,6 +22,7 @@ from whyrun import disk
 from whyrun.artifacts.stat_cache.file_times import is_local
 from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
+from whyrun.execution.files.displaced import put_back
 from whyrun.execution.files.safe_files import append, file_parts
 from whyrun.execution.files.tree_removal import DEEPEST, drop_too_deep, is_real_folder, remove
 from whyrun.ids import file_name
@@ -74,6 +75,7 @@ class Scratch:
         """Remove everything. What cannot be removed (a process that a step left may still write there) stays for the
         next run: nothing that a step does to its files is a failure of the run."""
         with suppress(OSError):
+            put_back(self.root)
             remove(str(self.root))
 
     # --- the current step ---------------------------------------------------------------------------------------------
@@ -171,6 +173,7 @@ class Scratch:
 
     def keep_all(self, step_dir: Path, redactor: Redactor) -> None:
         """Keep all files of a dead worker's step, including those that it was moving when it died."""
+        put_back(self.root)
         for name in _LOGS:
             source, joined = self.root / name, self._joined(name)
             if source.exists() and source.stat().st_size:

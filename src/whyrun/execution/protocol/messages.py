@@ -6,6 +6,7 @@ Backends carry both and decide nothing: deadlines, retries and the meaning of a 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -141,6 +142,7 @@ class StepReads(msgspec.Struct, omit_defaults=True, frozen=True):
     seen: list[SeenRead] = []
     outside: list[str] = []  # files outside the project
     traced: bool = False  # strace saw all processes of the step
+    written: list[str] = []  # files of the project that it wrote and no output declares, if it runs in the project
     untraced: str = ""  # why not, if it was to be traced
     packages: dict[str, str] = {}  # imported distributions, with versions
 
@@ -228,6 +230,7 @@ class OutputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     leaves: dict[str, str] = {}  # "Segments[0].HasTransition": "boolean"
     section: bool = False  # a section of a shared file: its bytes are canonical JSON
     compare: CompareSettings | None = None  # settings for `whyrun compare`
+    path: str | None = None  # where it is published, for a step that may write it there itself
 
 
 class EnvironmentSpec(msgspec.Struct, frozen=True):
@@ -243,6 +246,9 @@ class ContainerSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     image: str  # by digest
     network: bool = False
     engine: str | None = None  # None: the first that is installed where the step runs
+
+
+IN_PROJECT = "project"  # the working folder of a step: the project folder; else `scratch`
 
 
 class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
@@ -264,5 +270,13 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     timeout: float | None = None
     environment: EnvironmentSpec | None = None
     container: ContainerSpec | None = None
+    workdir: str = "scratch"
     # Of bindings that are mappings (`named(…)`), by member: the indices that lead to it.
     keys: dict[str, list[list[int | float | str]]] = {}
+
+
+def own_paths(cfg: StepCfg) -> Iterator[tuple[str, str]]:
+    """The outputs that a step may write to a path of the project itself, with that path."""
+    for name, spec in cfg.outputs.items():
+        if spec.path is not None:
+            yield name, spec.path

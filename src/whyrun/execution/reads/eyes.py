@@ -36,8 +36,10 @@ class Eyes:
         self._in_worker = True
         self.launcher: list[str] = []  # what comes before the command of a program
 
-    def begin(self, action: str, trace: bool) -> None:
-        """A step begins. `trace`: watch all its processes with strace."""
+    def begin(self, action: str, trace: bool, folder: Path) -> None:
+        """A step begins. `trace`: watch all its processes with strace; `folder`: where it works."""
+        self._places.work_in(str(folder))
+        self._strace.folder = str(folder)
         self._began, self._trace, self._in_worker = time.time_ns(), trace, True
         self._strace.begin()
         self.launcher = self._strace.launcher() if trace and action == "shell" else []
@@ -98,6 +100,7 @@ class Eyes:
             self._content.of(in_python, traced, began),
             sorted({*in_python.outside, *traced.outside}),
             traced=self._trace and not self._strace.problem,
+            written=self._places.undeclared([*in_python.written, *traced.written]),
             untraced=self._strace.problem if self._trace else "",
             packages=packages,
         )

@@ -30,4 +30,4 @@ class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):
     imported: list[str] = []  # installed modules: `/…/site-packages/numpy`
 
     def __bool__(self) -> bool:
-        return bool(self.opened or self.listed or self.connected or self.outside or self.imported)
+        return bool(self.opened or self.listed or self.written or self.connected or self.outside or self.imported)

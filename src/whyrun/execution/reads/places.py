@@ -33,17 +33,31 @@ class Places:
         self._real = os.path.realpath(self._root)
         self._scratch = f"{scratch.rstrip('/')}/"
         self._work = f"{self._scratch}work"
+        self._in_project_folder = False
         temporary = (self._scratch, f"{tempfile.gettempdir()}/pymp-")
         self._own = (*temporary, *(f"{folder.rstrip('/')}/" for folder in own))
         self._installed = tuple(f"{prefix}/" for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix})
         self._environments: dict[str, bool] = {}  # folder → is it a virtual environment, or in one
+
+    def work_in(self, folder: str) -> None:
+        """The working folder of the present step."""
+        self._work = folder
+        self._in_project_folder = not folder.startswith(self._scratch)
+
+    def undeclared(self, written: Iterable[str]) -> list[str]:
+        """Of what a step wrote, the files that are still there: outputs have been collected. Only for steps that run in
+        the project folder."""
+        if not self._in_project_folder:
+            return []
+        return sorted(path for path in set(written) if os.path.isfile(f"{self._root}/{path}"))[:MOST_OUTSIDE]
 
     def sighted(self, glimpses: Glimpses) -> Sighted:
         written = glimpses.written
         opened = {path for path in glimpses.opened if path not in written}
         inside, outside = self._sorted(opened, glimpses.links)
         imported = sorted(glimpses.imported)
-        if not (inside or outside or glimpses.listed or glimpses.connected):
+        tells = self._in_project_folder and written
+        if not (inside or outside or glimpses.listed or glimpses.connected or tells):
             return Sighted(imported=imported)
         own, _ = self._sorted((path for path in written if not path.endswith(BYTE_CODE)), glimpses.links)
         return Sighted(

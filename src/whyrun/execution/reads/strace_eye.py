@@ -38,7 +38,7 @@ class StraceEye:
 
     def __init__(self, scratch: Path, project: str) -> None:
         self._scratch, self._project = scratch, project
-        self._folder = str(scratch / "work")
+        self.folder = str(scratch / "work")  # of the present step
         self._why_not: str | None = None
         self._files: list[tuple[Path, bool]] = []  # and whether it is of a process that runs Python already
         self._attached: list[subprocess.Popen[bytes]] = []
@@ -93,7 +93,7 @@ class StraceEye:
         self.end()
         seen = Glimpses()
         for file, attached in self._files:
-            trace = Trace(self._folder, self._project, sys.path if attached else None)
+            trace = Trace(self.folder, self._project, sys.path if attached else None)
             traced = trace.read(partial(_lines, file))
             seen.opened |= traced.opened
             seen.listed |= traced.listed

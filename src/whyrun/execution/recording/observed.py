@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.execution.protocol.messages import SeenRead, StepReads
-from whyrun.graph.tables import InputAt, JobTable
+from whyrun.graph.tables import ArtifactAt, InputAt, JobTable
 from whyrun.ids import split_site
 from whyrun.log.decoding import observed_field
 from whyrun.log.reads import MOST_OUTSIDE, LongReads, Read, folder_sha256, is_project_path, own_names
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import FILE_TYPES
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ class Observations:
         if reads.untraced:
             self._tell(f"undeclared reads of programs are not seen: {reads.untraced}")
         outside = sorted(set(reads.outside))[:MOST_OUTSIDE]
+        for path in set(reads.written) - self._published_by(table) if succeeded else ():
+            self._tell(f"Job:{table.name} writes {path}, which no output declares", path)
         for path in outside:
             self._tell(f"Job:{table.name} reads {path}, outside the project: declare it", path)
         observed = {read.path: read for read in self._undeclared(table, consumed, reads.seen)}
@@ -105,6 +108,7 @@ class Observations:
         declared = {*self._snapshot.actions[table.name].files, *_bound_paths(consumed)}
         folders = {os.path.dirname(pattern) or "." for pattern in table.decl.code if "*" in pattern}
         published = self._published_by(table)
+        given = self._given_at(consumed) if self._snapshot.actions[table.name].in_project else {}
         for each in seen:
             # The worker may be one of a sandbox, which a step may have taken over.
             if not is_project_path(each.path) or (each.kind == "file") != (each.sha256 is not None):
@@ -112,6 +116,10 @@ class Observations:
             if each.path in folders and each.kind == "folder":
                 continue  # the names that `code:` matches count already
             if _is_in(each.path, declared) or (each.kind != "folder" and _is_in(each.path, published)):
+                continue
+            if each.kind == "unknown" and each.path in given:
+                # Published just before the step began, so that its time is too young for the worker.
+                yield Read(each.path, "file", given[each.path], each.by)
                 continue
             if each.kind != "folder":
                 yield Read(each.path, each.kind, each.sha256, each.by)
@@ -121,6 +129,18 @@ class Observations:
                 yield Read(each.path, "folder", folder_sha256(each.names, own), each.by)
             else:
                 yield Read(each.path, "unknown", by=each.by)
+
+    def _given_at(self, consumed: Consumption) -> dict[str, str]:
+        """By published path: the content of the files of other jobs that this instance is given."""
+        given: dict[str, str] = {}
+        for entries in consumed.entries.values():
+            for entry in (entries,) if isinstance(entries, Entry) else entries:
+                if isinstance(entry.source, ArtifactAt):
+                    at, table = entry.source, self._snapshot.dependency_graph.tables[entry.source.table]
+                    paths, spec = table.output_of(at.artifact).paths, table.artifacts[at.artifact]
+                    if paths is not None and spec.type in FILE_TYPES and not spec.is_leaf:
+                        given[os.path.normpath(paths[at.position])] = entry.sha256
+        return given
 
     def _published_by(self, table: JobTable) -> frozenset[str]:
         if table.name not in self._published:

@@ -49,8 +49,8 @@ from whyrun.execution.worker.context import Cancellation, HostLink
 from whyrun.execution.worker.failure import failure_of
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox
 from whyrun.execution.worker.processes import become_worker, die_like, end_descendants, freeze, has_strays
-from whyrun.execution.worker.step_process import Libraries, seed
-from whyrun.execution.worker.step_runner import PROJECT_VARIABLE, OpenedStep, StepRunner
+from whyrun.execution.worker.step_process import Libraries, OpenedStep, seed
+from whyrun.execution.worker.step_runner import PROJECT_VARIABLE, StepRunner
 from whyrun.execution.worker.streams import Streams
 
 if TYPE_CHECKING:

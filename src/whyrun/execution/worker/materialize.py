@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -310,6 +310,17 @@ class Materializer:
         if type_ == "json":
             return msgspec.json.decode(path.read_bytes())
         return TextFile(path) if type_ == "text" else path
+
+
+def input_files(specs: Iterable[InputSpec | list[InputSpec]]) -> Iterator[str]:
+    """The paths of all workflow inputs among these that are files or folders."""
+    for spec in specs:
+        if isinstance(spec, list):
+            yield from input_files(spec)
+        elif spec.members is not None:
+            yield from input_files(spec.members)
+        elif spec.path is not None:
+            yield spec.path
 
 
 def put_in_place(value: Any, inputs: Mapping[str, Any]) -> Any:

@@ -11,12 +11,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whyrun import disk
 from whyrun.actions.code.source_loader import take_recorded_reads
 from whyrun.artifacts.durable import write_all
 from whyrun.errors import WhyrunError
+from whyrun.execution.protocol.messages import ExecStep, StepCfg
 from whyrun.execution.worker.command_source import NO_PUMPS
 from whyrun.execution.worker.context import HostLink
 from whyrun.execution.worker.processes import become_worker, fork, freeze, opened_pidfd
@@ -25,6 +27,27 @@ if TYPE_CHECKING:
     from whyrun.actions.code.import_facts import Import
 
 _STOP = (signal.SIGTERM, signal.SIGINT)
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedStep:
+    """A command with its cfg. `problem`: why it has none; the step fails with it."""
+
+    command: ExecStep
+    secrets: dict[str, str]
+    cfg: StepCfg | None
+    problem: BaseException | None = None
+
+    @property
+    def has_own_environment(self) -> bool:
+        """No other step may run in a process that has had this environment, or these secrets."""
+        cfg = self.cfg
+        return cfg is None or bool(cfg.env or cfg.secrets or self.secrets or cfg.environment)
+
+    @property
+    def is_a_program(self) -> bool:
+        """The step is a program of its own, in which nothing of another step can be left."""
+        return self.cfg is not None and self.cfg.action == "shell" and not self.cfg.merged
 
 
 class StepDied(Exception):

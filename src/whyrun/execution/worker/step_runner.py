@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Iterable
 from contextvars import copy_context
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,13 +24,22 @@ from whyrun.connections.redact import NOTHING_SECRET, Redactor
 from whyrun.errors import WhyrunError, in_short
 from whyrun.execution.files.input_views import ReadOnlyViews
 from whyrun.execution.files.private_copy import PrivateCopies
+from whyrun.execution.files.project_folder import ProjectFolder
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp
-from whyrun.execution.protocol.messages import EnvironmentSpec, ExecStep, OutputResult, StepCfg, StepFinished, StepLost
+from whyrun.execution.protocol.messages import (
+    IN_PROJECT,
+    ExecStep,
+    OutputResult,
+    StepCfg,
+    StepFinished,
+    StepLost,
+    own_paths,
+)
 from whyrun.execution.reads.eyes import Eyes
 from whyrun.execution.reads.glimpses import Sighted
 from whyrun.execution.worker.collect import collect_outputs
-from whyrun.execution.worker.context import HostLink, StepContext, StepLogger
+from whyrun.execution.worker.context import HostLink, StepContext, StepLogger, output_path
 from whyrun.execution.worker.failure import Failure, StepError, failure_of
 from whyrun.execution.worker.materialize import (
     CHANGED_DURING_RUN,
@@ -41,11 +49,12 @@ from whyrun.execution.worker.materialize import (
     check_bindings,
     check_cardinality,
     check_secrets,
+    input_files,
     parameters_of,
     with_secrets,
 )
 from whyrun.execution.worker.processes import PeakMemory, Resources, end_descendants, has_strays
-from whyrun.execution.worker.step_process import StepDied, run_in_own_process
+from whyrun.execution.worker.step_process import OpenedStep, StepDied, run_in_own_process
 from whyrun.execution.worker.streams import Streams
 
 if TYPE_CHECKING:
@@ -72,27 +81,6 @@ class _Done(msgspec.Struct, frozen=True):
 _decode_done = msgspec.json.Decoder(_Done).decode
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedStep:
-    """A command with its cfg. `problem`: why it has none; the step fails with it."""
-
-    command: ExecStep
-    secrets: dict[str, str]
-    cfg: StepCfg | None
-    problem: BaseException | None = None
-
-    @property
-    def has_own_environment(self) -> bool:
-        """No other step may run in a process that has had this environment, or these secrets."""
-        cfg = self.cfg
-        return cfg is None or bool(cfg.env or cfg.secrets or self.secrets or cfg.environment)
-
-    @property
-    def is_a_program(self) -> bool:
-        """The step is a program of its own, in which nothing of another step can be left."""
-        return self.cfg is not None and self.cfg.action == "shell" and not self.cfg.merged
-
-
 class StepRunner:
     """Executes steps one after the other, each in a process of its own."""
 
@@ -100,7 +88,6 @@ class StepRunner:
         self._run_dir = Path(start.run_dir)
         self._project = Path(start.project)
         self._live = start.live
-        self._environments, self._engine_settings = start.environments, start.engine
         self._store = Store(start.store)
         self._sources = Store(start.sources) if start.sources != start.store else self._store
         self._scratch = streams.scratch
@@ -127,6 +114,8 @@ class StepRunner:
             (f"{start.project.rstrip('/')}/", ""),
             (f"{start.inputs.rstrip('/')}/", ""),
         ]
+        self._project_folder = ProjectFolder(self._scratch, start.project, start.inputs, live=start.live)
+        self._environments, self._engine_settings = Path(start.environments), start.engine
         self._peak = PeakMemory()
         self._mark = self._scratch.marker()
 
@@ -164,7 +153,7 @@ class StepRunner:
         self._guard.trust(known)
         # What runs in a container belongs to the engine, which nobody watches.
         trace = command.trace and (step.cfg is None or step.cfg.container is None)
-        self._eyes.begin(step.cfg.action if step.cfg is not None else "", trace)
+        self._eyes.begin(step.cfg.action if step.cfg is not None else "", trace, self._folder_of(step.cfg))
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
         died: StepDied | None = None
@@ -326,11 +315,7 @@ class StepRunner:
         context: StepContext,
         redactor: Redactor,
     ) -> list[OutputResult]:
-        if cfg.environment is not None:
-            self._enter(cfg.environment)
-        context.container, context.engine_settings = cfg.container, self._engine_settings
-        context.variables = {name: as_text(with_secrets(value, step.secrets)) for name, value in cfg.env.items()}
-        os.environ.update(context.variables)
+        self._enter(cfg, context, step.secrets)
         process = os.getpid()
         try:
             self._look_up(cfg.action)  # which reads files of the project itself
@@ -349,24 +334,30 @@ class StepRunner:
             context.close()
         self._end_strays()  # before outputs are collected, so that no process writes into stored files
         os.chdir(self._scratch.work)
+        if cfg.workdir == IN_PROJECT:
+            self._project_folder.collect({p: output_path(self._scratch, cfg.outputs, n) for n, p in own_paths(cfg)})
         self._guard.check_unchanged()
         return collect_outputs(cfg.outputs, action.outputs, returned, self._scratch, self._store, redactor, cfg.action)
 
-    def _enter(self, environment: EnvironmentSpec) -> None:
-        from whyrun.environments.entering import enter  # imported late: most steps have no environment
-        from whyrun.environments.locks import read_lock
-        from whyrun.environments.making import environment_folder, is_made, make_environment
+    def _enter(self, cfg: StepCfg, context: StepContext, secrets: dict[str, str]) -> None:
+        """What the process of the step enters before its action: an environment, its variables, its folder."""
+        if cfg.environment is not None:
+            from whyrun.environments.entering import enter_locked  # imported late: most steps have no environment
 
-        folder = environment_folder(self._environments, environment.sha256)
-        if not is_made(folder):  # on another machine than the host
-            lock = read_lock(self._project, environment.lock)
-            if lock.sha256 != environment.sha256:
-                raise StepError("EnvironmentChanged", f"`{environment.lock}` is not the file of the plan any more")
             try:
-                make_environment(Path(self._environments), self._project, lock)
+                enter_locked(self._environments, self._project, cfg.environment.lock, cfg.environment.sha256)
             except WhyrunError as failed:
                 raise StepError("EnvironmentFailed", in_short(failed)) from None
-        enter(folder, self._project)
+        context.container, context.engine_settings = cfg.container, self._engine_settings
+        context.variables = {name: as_text(with_secrets(value, secrets)) for name, value in cfg.env.items()}
+        os.environ.update(context.variables)
+        if cfg.workdir == IN_PROJECT:
+            self._project_folder.make_ready((path for _, path in own_paths(cfg)), input_files(cfg.inputs.values()))
+            context.work_dir = self._project_folder.path
+            os.chdir(context.work_dir)
+
+    def _folder_of(self, cfg: StepCfg | None) -> Path:
+        return self._project_folder.path if cfg is not None and cfg.workdir == IN_PROJECT else self._scratch.work
 
     def _action(self, uses: str) -> LoadedAction:
         action = self._actions.get(uses)
@@ -390,6 +381,8 @@ class StepRunner:
         """
         failed = failed or failure is not None
         tidying = ["ending its processes", "keeping its output"]
+        if step.cfg is not None and step.cfg.workdir == IN_PROJECT:
+            tidying.append("putting back what stood at its outputs' paths")
         if step.cfg is not None and step.cfg.action in SAVES_SCRIPT:
             tidying.append("keeping its script")
         if failed:
@@ -413,6 +406,8 @@ class StepRunner:
                 if self._streams.written():
                     self._streams.keep(folder, redactor)
                 self._streams.attach()
+            case "putting back what stood at its outputs' paths":
+                self._project_folder.leave()
             case "keeping its script":
                 self._scratch.keep_script(folder, redactor)
             case "keeping its files":

@@ -76,6 +76,8 @@ def assume(
         inner = _workflow_at(workflow, identity.imports)
         declared_at = inner.inputs[name].place
         value = _changed(id_, now) if text == CHANGED else _given(id_, now.type, text, declared_at, source)
+        if inner.inputs[name].key is not None and isinstance(now.value, dict) and text == CHANGED:
+            value = _named(identity.segments[0].indices[0], now, value)
         assumptions.append(Assumption(id_, now, value))
         prefix = "".join(f"{part}/" for part in identity.imports)
         whole = f"Input:{prefix}{name}"
@@ -147,7 +149,10 @@ def _changed(id_: str, value: InputValue) -> InputValue:
     if value.elements is not None:
         if not value.elements:
             raise error("USAGE", f"`--assume {id_}=changed`: the array is empty", hint=f"give a value: `{id_}=[…]`")
-        return _with_elements(value, [_changed(each, item) for each, item in value.members(id_)])
+        changed = [_changed(each, item) for each, item in value.members(id_)]
+        if value.keys is not None and value.type.base == "json":
+            changed = list(map(_named, value.indices, value.elements, changed))
+        return _with_elements(value, changed)
     if value.type.is_path:
         if value.path is None:
             raise error("USAGE", f"`--assume {id_}=changed`: it has no value now", hint=f"give one: `{id_}=path`")
@@ -155,6 +160,13 @@ def _changed(id_: str, value: InputValue) -> InputValue:
         return InputValue(value.type, value.value, made_up, None, value.path)
     other = _other(value.value)
     return InputValue(value.type, other, value_sha256(other), None, None)
+
+
+def _named(key: Index, was: InputValue, now: InputValue) -> InputValue:
+    """The element with its key as it was: another key would be another element."""
+    kept = {field: content for field, content in was.value.items() if str(content) == key}
+    inside = {**now.value, **kept}
+    return replace(now, value=inside, sha256=value_sha256(inside))
 
 
 def _other(value: Any) -> Any:
@@ -168,7 +180,7 @@ def _other(value: Any) -> Any:
         case list():
             return [*value, CHANGED]
         case dict():
-            return {**value, CHANGED: True}
+            return {**{field: _other(content) for field, content in value.items()}, CHANGED: True}
         case _:
             return CHANGED
 

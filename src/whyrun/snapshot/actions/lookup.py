@@ -66,7 +66,7 @@ def look_up_action(
         others = [d for d in _placed(wrong, place) if d.message not in {known.message for known in of_code}]
         return LookedUp(None, (*others, *of_code), info)
     around = None
-    if decl.environment is not None or decl.container is not None:
+    if decl.environment is not None or decl.container is not None or decl.workdir != "scratch":
         from whyrun.snapshot.actions.surroundings import Unfit, surroundings_of  # imported late: few jobs have them
 
         try:

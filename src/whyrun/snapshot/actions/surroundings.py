@@ -1,4 +1,4 @@
-"""What a job's steps run in, as far as it counts: the packages of its environment, or the image of its container."""
+"""What a job's steps run in, as far as it counts: packages of an environment, the image of a container, the project."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ class Surroundings(msgspec.Struct, frozen=True):
     counts: tuple[str, ...] = ()  # for the digest of the action
     files: Mapping[str, str] = {}
     versions: Mapping[str, str] = {}  # of few packages, or of the image
+    in_project: bool = False
 
     def of_action(self, action: ActionFacts) -> ActionFacts:
+        sha256 = digest(*self.counts, action.sha256) if self.counts else action.sha256
         return replace(
             action,
-            sha256=digest(*self.counts, action.sha256) if self.counts else action.sha256,
+            sha256=digest("action-in-project/v1", sha256) if self.in_project else sha256,
             files={**action.files, **self.files},
             versions={**action.versions, **self.versions},
             environment=self.environment,
             container=self.container,
+            in_project=self.in_project,
         )
-
-
-NOTHING_AROUND = Surroundings()
 
 
 class Unfit(Exception):
@@ -48,8 +48,11 @@ def surroundings_of(decl: JobDecl, info: ActionInfo, code_cache: CodeCache) -> S
     """Raises `Unfit`."""
     if decl.container is not None:
         return _container(decl, info, code_cache)
-    if decl.environment is None or not _runs_in_environment(info):
-        return NOTHING_AROUND
+    runs_code = info.origin != "builtin" or info.name in ("shell", "python")  # of the project's author
+    in_project = decl.workdir == "project" and runs_code
+    if decl.environment is None or not runs_code or info.origin == "plugin":
+        # Other built-in actions and those of plugins run with the packages that they were installed with.
+        return Surroundings(in_project=in_project)
     try:
         lock = code_cache.lock(decl.environment.python)
     except WhyrunError as problem:
@@ -60,12 +63,8 @@ def surroundings_of(decl: JobDecl, info: ActionInfo, code_cache: CodeCache) -> S
         ("action-in-environment/v1", lock.sha256),
         lock.files,
         lock.packages if len(lock.packages) <= NAMED_FILES else {},
+        in_project,
     )
-
-
-def _runs_in_environment(info: ActionInfo) -> bool:
-    """Other built-in actions and those of plugins run with the packages that they were installed with."""
-    return info.origin == "project" or (info.origin == "builtin" and info.name in ("shell", "python"))
 
 
 def _container(decl: JobDecl, info: ActionInfo, code_cache: CodeCache) -> Surroundings:
@@ -73,6 +72,11 @@ def _container(decl: JobDecl, info: ActionInfo, code_cache: CodeCache) -> Surrou
     from whyrun.errors import error
 
     assert decl.container is not None
+    if decl.workdir == "project":
+        hint = "remove `workdir`, or write `workdir: scratch`, and give it what it reads as inputs"
+        raise Unfit(
+            "workdir", error("INVALID_USES", "a container sees its inputs and not the project folder", hint=hint)
+        )
     if info.name != "shell":
         hint = "write it at each `shell` job; for packages of Python there is `environment:`"
         problem = error("INVALID_USES", f"a step of `{info.name}` cannot run in a container", hint=hint)

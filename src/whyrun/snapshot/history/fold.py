@@ -26,7 +26,7 @@ from whyrun.log.events import (
     owner_problem,
     value_hash_problem,
 )
-from whyrun.log.lean_events import ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
+from whyrun.log.lean_events import NOTHING, ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 from whyrun.snapshot.history.fold_reads import GetBlob, ReadsFold, WithReads, no_blobs
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
@@ -76,7 +76,7 @@ class RunFold:
 
     def feed(self, events: Iterable[scan.LeanEvent]) -> None:
         seq, name = self.seq, self.name
-        open_, is_own = self.open, PLAIN_OWN.fullmatch
+        open_, is_own, untraced = self.open, PLAIN_OWN.fullmatch, self.reads.untraced
         for event in events:
             seq += 1
             if event.seq != seq or event.session != name:
@@ -115,7 +115,10 @@ class RunFold:
                 attempt.ok = True
                 attempt.outputs = tuple(entry[1])
                 attempt.duration = event.duration
-                self.observe(event, attempt, seq)
+                if event.observed is NOTHING and event.packages is NOTHING and not event.traced:
+                    untraced.append((event.step_id, attempt))
+                else:
+                    self.observe(event, attempt, seq)
                 self.end_attempt(event.step_id, attempt)
             elif type(event) is not CfgMaterialized:
                 self.rare(event, seq)
@@ -176,7 +179,8 @@ class RunFold:
             raise self.incomplete(self.seq, f"`{step}` started, the run ended, and no event says how the step ended")
         for step, (attempt, _) in self.open.items():
             self.fail(step, attempt, "INTERRUPTED", INTERRUPTED_TYPE, INTERRUPTED_ERROR)
-        self.reads.finish()
+        if self.counts:
+            self.reads.finish()
         self.records.run, self.records.seq = self.run, self.seq
         self.records.open = frozenset(self.open) if self.mode != "compare" else frozenset()
         if self.mode != "compare":

@@ -53,8 +53,7 @@ class ReadsFold:
             _, more = traced.get(split_step(step)[0], (0, 0))
             reads = self.records.observations.joined(attempt.reads, more)
             if reads != attempt.reads:
-                attempt.reads = reads
-                record = self.records.steps[step]
+                attempt.reads, record = reads, self.records.steps[step]
                 record.settled = _without_superseded(record.settled, attempt)
                 if record.settled == [record.latest]:
                     record.settled = None

@@ -30,7 +30,14 @@ from whyrun.workflow.fields import (
 from whyrun.workflow.model import LoopDecl, Retries
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft
-from whyrun.workflow.parsing.running_keys import CONTAINER_KEYS, ENVIRONMENT_KEYS, ISOLATIONS, SANDBOX_KEYS, RunningKeys
+from whyrun.workflow.parsing.running_keys import (
+    CONTAINER_KEYS,
+    ENVIRONMENT_KEYS,
+    ISOLATIONS,
+    SANDBOX_KEYS,
+    WORKDIRS,
+    RunningKeys,
+)
 from whyrun.workflow.scope import AnyKey, Names
 
 MAX_RETRIES = 1000
@@ -359,6 +366,15 @@ JOB_KEYS = (
         meaning="`required`, or settings for any sandbox that the job gets: `{network: true, memory: 2GB}`.",
         details="See [the sandbox](backends.md#the-sandbox). Memory is from 64MB to 1,000TB, `disk` at least 1MB, "
         "`processes` at least 8.",
+    ),
+    JobKey(
+        name="workdir",
+        field="workdir",
+        read=JobReader.workdir,
+        schema={"enum": list(WORKDIRS)},
+        in_fingerprint=True,
+        meaning="`scratch`, the steps run in an empty folder; or `project`, they run in the project folder.",
+        details="See [scripts as they are](scripts.md).",
     ),
     JobKey(
         name="environment",

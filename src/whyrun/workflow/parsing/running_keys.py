@@ -1,4 +1,4 @@
-"""The keys of a job that say where and how its steps run: sandbox, isolation, environment, container."""
+"""The keys of a job that say where and how its steps run: sandbox, isolation, folder, environment, container."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ _SIZES = {"memory": LEAST_MEMORY, "disk": LEAST_DISK}  # settings of a sandbox t
 _SIZE = lazy_regex(r"(\d+(?:\.\d+)?)\s*([KMGT]?)B?", re.IGNORECASE)
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 LOCKS = ("uv.lock", "pyproject.toml")  # besides requirements files, whose names end with `.txt`
+WORKDIRS = ("scratch", "project")
 ENGINES = ("podman", "docker", "apptainer")
 IMAGE_PATTERN = r"[A-Za-z0-9][A-Za-z0-9._:/@-]*"
 _IMAGE = lazy_regex(IMAGE_PATTERN)
@@ -64,6 +65,14 @@ class RunningKeys(JobExpressions):
         message = f"`isolation` of {job.what} is neither {' nor '.join(f'`{one}`' for one in ISOLATIONS)}"
         self.wrong(node, message, "write `isolation: shared`, or leave it out")
         return "process"
+
+    def workdir(self, job: JobDraft, node: Node) -> str:
+        value = plain_value(node)
+        if value in WORKDIRS:
+            return str(value)
+        message = f"`workdir` of {job.what} is neither {' nor '.join(f'`{one}`' for one in WORKDIRS)}"
+        self.wrong(node, message, "write `workdir: project` to run in the project folder, or leave it out")
+        return "scratch"
 
     def environment(self, job: JobDraft, node: Node) -> EnvironmentDecl | None:
         what = f"`environment` of {job.what}"
