@@ -73,7 +73,7 @@ def of_step(folder: Path) -> float:
 
     def steps() -> None:
         for _ in range(250):
-            eyes.begin("python", trace=False)
+            eyes.begin("python", trace=False, folder=scratch / "work")
             with eyes.watching("python"):
                 open(module).close()
             eyes.reads(eyes.sighted(), ())
@@ -85,7 +85,10 @@ def traced(command: list[str], folder: Path) -> tuple[float, float]:
     eye = StraceEye(folder, str(folder))
     launcher = eye.launcher()
     assert launcher, eye.problem
-    run = lambda words: subprocess.run(words, check=True, capture_output=True)  # noqa: E731
+
+    def run(words: list[str]) -> None:
+        subprocess.run(words, check=True, capture_output=True)
+
     return best(lambda: run(command)), best(lambda: run([*launcher, *command]))
 
 
