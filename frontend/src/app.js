@@ -8,7 +8,7 @@ import {icons, problem, state as stateChip, ticked, waiting} from './parts/basic
 import {search} from './parts/search.js'
 import {help} from './parts/help.js'
 import {compact, count, duration} from './format.js'
-import {shapePath} from './states.js'
+import {inThePast, shapePath, stateOf} from './states.js'
 import {views} from './views/index.js'
 import {pressed} from './keys.js'
 
@@ -82,6 +82,8 @@ export class App extends LitElement {
 
   // On a narrow screen the tabs and the runs go off the side: the current one is brought into sight.
   updated() {
+    const dialog = this.querySelector('dialog.help') // it can open only where it stands in the page
+    if (dialog && !dialog.open) dialog.showModal()
     if (this.sighted === location.hash) return
     const current = this.querySelectorAll('.tabs [aria-current], .stops [aria-current]')
     if (current.length) this.sighted = location.hash
@@ -134,6 +136,7 @@ export class App extends LitElement {
       command: (words) => known(words, state.value),
     }
     const show = views[view] ?? views.unknown
+    if (state.value?.at) inThePast()
     icon(state.value)
     document.title = [title(this.route), state.value?.workflow ?? 'Whyrun'].filter(Boolean).join(' · ')
     return html`${this.header(state.value)}${this.tabs(state.value)}
@@ -295,7 +298,7 @@ function icon(state) {
 }
 
 // "2 will run · 1 inactive · 5 up to date · about 0.1 s"
-function headline({totals, outcomes, estimate, unfinished}) {
+function headline({totals, outcomes, estimate, unfinished, at}) {
   if (!totals) return nothing
   const chips = [
     ['running', outcomes?.running ?? 0],
@@ -319,7 +322,7 @@ function headline({totals, outcomes, estimate, unfinished}) {
       >`,
   )}
   ${
-    totals.planned
+    totals.planned && !at
       ? html`<span class="soft about"
           >${estimate === null || estimate === undefined ? 'time not known yet' : `about ${duration(estimate)}`}</span
         >`
@@ -328,9 +331,7 @@ function headline({totals, outcomes, estimate, unfinished}) {
 }
 
 const words = (name, n) =>
-  `${count(n)} ${
-    {planned: 'to run', clean: 'up to date', reused: 'reused', failed: 'failed', open: 'not known yet'}[name] ?? name
-  }`
+  `${count(n)} ${name === 'planned' && stateOf(name).word === 'will run' ? 'to run' : stateOf(name).word}`
 
 const withoutPlan = (ctx) =>
   html`<p class="verdict after">Put the file right, and the plan comes back by itself. What has been run stays here.</p>

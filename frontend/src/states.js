@@ -30,6 +30,11 @@ export const STATES = {
   clean: {word: 'up to date', shape: 'disc', tone: 'ok', means: 'nothing that it reads has changed'},
 }
 
+// In a report of a run, the plan is the one that this run has executed.
+export function inThePast() {
+  STATES.planned = {...STATES.planned, word: 'planned', means: 'this run was to execute it'}
+}
+
 const OUTCOMES = {
   succeeded: {word: 'succeeded', shape: 'disc', tone: 'ok'},
   timed_out: {word: 'timed out', shape: 'square', tone: 'bad'},
@@ -51,6 +56,8 @@ export const stateOf = (name) =>
 
 // The letters of the states in `cells`, in plans and in what-if answers.
 export const LETTERS = {c: 'clean', p: 'planned', r: 'reused', d: 'deferred', i: 'inactive', o: 'open', n: 'pinned'}
+
+export const wordOf = (name) => (STATES[name] ?? OUTCOMES[name])?.word ?? name
 
 export function lettersOf(text) {
   const counts = {}

@@ -173,8 +173,9 @@ class Diagnostic:
             lines.append(f"{number} | {_bearable(shown)}")
             if self.column is not None:
                 # Tabs stay tabs, so that the marker is under its character in any terminal.
-                lead = "".join("\t" if c == "\t" else " " for c in shown[:at])
-                lines.append(f"{' ' * len(number)} | {lead}{'^' * max(1, min(self.width, _LONGEST_LINE - at))}")
+                lead = "".join("\t" if c == "\t" else " " * text_width(c) for c in shown[:at])
+                marked = text_width(shown[at : at + min(self.width, _LONGEST_LINE - at)])
+                lines.append(f"{' ' * len(number)} | {lead}{'^' * max(1, marked)}")
         if self.hint:
             lines.append(f"   hint: {_bearable(self.hint)}")
         return "\n".join(lines)
@@ -289,3 +290,26 @@ def did_you_mean(wrong: str, known: Sequence[str]) -> str | None:
 def printable(text: str) -> str:
     """Text that others wrote (messages, paths, values) without the characters that control a terminal."""
     return text if text.isprintable() else "".join(c if c.isprintable() else "�" for c in text)
+
+
+# --- columns of text -----------------------------------------------------------------------------------------------
+
+WIDEST = 72  # characters: one ID of 200 does not push the next column of all other rows off the screen
+
+
+def text_width(text: str) -> int:
+    """How many columns a terminal takes for it: East Asian letters take two, marks on a letter none."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import category, east_asian_width
+
+    return sum(0 if category(c) in ("Mn", "Me", "Cf") else 2 if east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def column_width(cells: Iterable[str]) -> int:
+    """The width of a column. What is wider than `WIDEST` sticks out of it."""
+    return max((width for width in map(text_width, cells) if width <= WIDEST), default=0)
+
+
+def padded(cell: str, width: int) -> str:
+    return cell + " " * (width - text_width(cell))

@@ -30,17 +30,24 @@ def _tag(name: str, content: str, style: str = "") -> str:
     return f'<{name} style="{style}">{content}</{name}>' if style else f"<{name}>{content}</{name}>"
 
 
-def _rows(head: Sequence[str], rows: Iterable[Sequence[str]], more: int = 0) -> str:
-    """A table; the cells are HTML already."""
-    cell = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
-    lines = ["<tr>" + "".join(_tag("th", one, cell) for one in head) + "</tr>"] if any(head) else []
-    lines += ["<tr>" + "".join(_tag("td", one, cell) for one in row) + "</tr>" for row in rows]
+def _rows(
+    head: Sequence[str], rows: Iterable[Sequence[str]], more: int = 0, numbers: frozenset[int] = frozenset()
+) -> str:
+    """A table; the cells are HTML already. Columns of `numbers` are aligned at the right."""
+
+    def line(name: str, cells: Sequence[str]) -> str:
+        sides = ("right" if at in numbers else "left" for at in range(len(cells)))
+        styles = (f"text-align:{side};padding:2px 14px 2px 0;vertical-align:top" for side in sides)
+        return f"<tr>{''.join(_tag(name, cell, style) for cell, style in zip(cells, styles, strict=True))}</tr>"
+
+    lines = [line("th", head)] if any(head) else []
+    lines += [line("td", row) for row in rows]
     rest = _tag("div", f"… {more:,} more", "opacity:.7") if more else ""
     return f'<table style="border-collapse:collapse">{"".join(lines)}</table>{rest}'
 
 
 def _code(text: str) -> str:
-    return _tag("code", escape(text), "white-space:pre-wrap")
+    return _tag("code", escape(text), "white-space:pre-wrap;overflow-wrap:anywhere;display:inline-block;max-width:34em")
 
 
 def plan_html(workflow: str, totals: Mapping[str, int], jobs: Sequence[Mapping[str, Any]], more: int) -> str:
@@ -50,7 +57,7 @@ def plan_html(workflow: str, totals: Mapping[str, int], jobs: Sequence[Mapping[s
     rows = []
     for job in jobs:
         reasons = "<br>".join(f"<b>{escape(code)}</b> {escape(text)}" for code, text in job["reasons"])
-        rows.append((_STATES.get(job["state"], ""), _code(job["id"]), reasons))
+        rows.append((_STATES.get(job["state"], ""), _code(job["id"]), _tag("div", reasons, "overflow-wrap:anywhere")))
     return f"<div>{head}{_rows((), rows, more) if rows else ''}</div>"
 
 
@@ -71,12 +78,18 @@ def run_html(title: str, state: str, counts: Mapping[str, int]) -> str:
 def workflow_html(name: str, description: str, headline: str, picture: str) -> str:
     """`picture`: the SVG of `graph_pictures`, which is made by us."""
     text = _tag("div", escape(description)) if description else ""
-    return f"<div><b>{escape(name)}</b>{text}{_tag('div', escape(headline), 'opacity:.8')}{picture}</div>"
+    shown = _tag("div", picture, "overflow:auto;max-height:42em")
+    return f"<div><b>{escape(name)}</b>{text}{_tag('div', escape(headline), 'opacity:.8')}{shown}</div>"
 
 
 def table_html(columns: Sequence[str], rows: Sequence[Sequence[Any]], total: int) -> str:
     cells = [[_cell(value) for value in row] for row in rows[:SHOWN]]
-    return _rows([escape(name) for name in columns], cells, max(0, total - SHOWN))
+    numbers = frozenset(
+        at
+        for at in range(len(columns))
+        if all(isinstance(row[at], int | float) and not isinstance(row[at], bool) for row in rows[:SHOWN])
+    )
+    return _rows([escape(name) for name in columns], cells, max(0, total - SHOWN), numbers)
 
 
 def _cell(value: Any) -> str:

@@ -77,3 +77,27 @@ def test_texts_are_escaped_in_every_format() -> None:
         assert "<script" not in text
     assert '\\"]<script>alert(1)</script>&\\\\' in dot(facts, HOSTILE, with_inputs=True)
     assert '["A<br>&quot;]&lt;script&gt;alert(1)&lt;/script&gt;&amp;\\"]' in mermaid(facts, "x")
+
+
+def node_of(job: str) -> dict[str, object]:
+    return {"job": job, "import": None, "action": "shell", "loops": [], "count": 1}
+
+
+def test_a_long_chain_goes_from_top_to_bottom_and_a_short_one_does_not() -> None:
+    def size(jobs: int) -> tuple[int, int]:
+        nodes = [node_of(f"Step{i}") for i in range(jobs)]
+        edges = [{"from": f"Step{i}", "to": f"Step{i + 1}", "kind": "data"} for i in range(jobs - 1)]
+        width, height = (
+            svg({"nodes": nodes, "edges": edges, "inputs": []}, "chain").split('viewBox="0 0 ')[1].split()[:2]
+        )
+        return int(width), int(height.rstrip('"'))
+
+    width, height = size(5)
+    assert width > height
+    width, height = size(40)
+    assert width < 200 < 4000 < height
+
+
+def test_the_end_of_a_long_name_is_shown_because_the_index_stands_there() -> None:
+    picture = svg({"nodes": [node_of(f"Copy[{'x' * 100}][17]")], "edges": [], "inputs": []}, "names")
+    assert ">Copy[xxxxxxxxxxxxxxxxxxx…xxxxxxxxxx][17]</text>" in picture

@@ -1,5 +1,4 @@
 import {html} from 'lit'
-import {ref} from 'lit/directives/ref.js'
 import {icons} from './basics.js'
 import {KEYS} from '../keys.js'
 import {ORDER, glyph, stateOf} from '../states.js'
@@ -13,9 +12,6 @@ export const help = (close) =>
     @click=${(event) => {
       if (event.target === event.currentTarget) close()
     }}
-    ${ref((dialog) => {
-      if (dialog && !dialog.open) dialog.showModal()
-    })}
   >
     <button type="button" class="plain close" @click=${close} aria-label="Close">${icons.close}</button>
     <h2>Keys</h2>

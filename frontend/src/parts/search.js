@@ -2,6 +2,7 @@
 import {html, nothing} from 'lit'
 import {icons, idText} from './basics.js'
 import {linkTo} from '../router.js'
+import {wordOf} from '../states.js'
 
 export function search(app) {
   const {ui} = app
@@ -64,7 +65,7 @@ export function search(app) {
                     }}
                   >
                     <span class="hit-kind">${hit.kind}</span><span class="id">${idText(hit.id, {kind: false})}</span>
-                    <span class="soft">${hit.text}</span>
+                    <span class="soft">${(hit.text ?? '').split(' · ').map(wordOf).join(' · ')}</span>
                   </li>`,
               )}
             </ul>

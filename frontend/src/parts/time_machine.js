@@ -10,7 +10,7 @@ const SHOWN = 14
 const LANES = 2
 const BARS = 200
 const PLAIN = new Set(['when', 'steps']) // facts that need no name
-const WORDS = 0.16 // the share of the width from which a bar has room for its name
+const WORDS = 0.22 // the share of the width from which a bar has room for its name
 
 export function timeMachine(ctx) {
   const {state, route} = ctx
@@ -59,7 +59,7 @@ export function timeMachine(ctx) {
         )}
         <li class="now">
           <a href=${link('graph')} aria-current=${chosen ? nothing : 'step'}
-            ><span class="stop-mark"></span><span class="stop-name">now</span></a
+            ><span class="stop-mark"></span><span class="stop-name">${state.at ? 'end' : 'now'}</span></a
           >
         </li>
       </ol>

@@ -81,7 +81,8 @@ function story(ctx) {
   const listed = ctx.read('graph').value
   const causes = listed ? ownCodes(listed.nodes) : []
   return html`${heading(ctx)} ${causes.some(([code]) => code === RETRY) ? nothing : failures(ctx)}
-  ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))} ${listed && !idle ? following(listed.nodes) : nothing}
+  ${causes.map(([code, n, nodes]) => cause(ctx, code, n, nodes))}
+  ${listed && !idle ? following(ctx, listed.nodes) : nothing}
   ${
     !idle
       ? nothing
@@ -118,7 +119,9 @@ function heading({state}) {
   ]
   return html`<h1 data-said>${willRun(state, run)}</h1>
     ${state.runs?.length ? nothing : about}
-    <p class="soft">${said.filter(Boolean).join(' ')}</p>
+    <p class="soft">
+      ${state.at ? `The plan that ${state.at} executed, and its results at the end.` : said.filter(Boolean).join(' ')}
+    </p>
     ${
       state.unfinished?.state === 'running'
         ? html`<p><a href=${link('run', state.unfinished.run)}>See ${state.unfinished.run} as it goes</a></p>`
@@ -126,7 +129,8 @@ function heading({state}) {
     }`
 }
 
-function willRun({totals, outcomes, unfinished}, run) {
+function willRun({at, totals, outcomes, unfinished}, run) {
+  if (at) return html`${at} planned ${run === totals.jobs ? 'all' : `${count(run)} of`} ${plural(totals.jobs, 'job')}`
   if (!run) return 'Nothing needs to run'
   const now = unfinished?.state === 'running' ? outcomes.running : 0
   if (now) return html`${plural(now, 'job')} ${now === 1 ? 'is' : 'are'} running, ${count(run - now)} to follow`
@@ -276,7 +280,7 @@ function made(ctx, {nodes, edges}) {
 }
 
 // Jobs that run only because others do.
-function following(nodes) {
+function following(ctx, nodes) {
   const later = nodes
     .map((node) => [
       node,
@@ -304,7 +308,11 @@ function following(nodes) {
       )}
       ${later.length > 12 ? html`<li class="soft">and ${count(later.length - 12)} more</li>` : nothing}
     </ul>
-    <p class="soft note">A job is skipped after all if what it reads comes out the same.</p>
+    ${
+      ctx.state.at
+        ? nothing
+        : html`<p class="soft note">A job is skipped after all if what it reads comes out the same.</p>`
+    }
   </section>`
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -116,15 +117,13 @@ def note_narrow_patterns(graph: Graph, texts: Iterable[str]) -> None:
 def columns(rows: Iterable[Sequence[str]], indent: int = 2) -> list[str]:
     """Rows with aligned columns. Empty columns are left out, and a line has no trailing blanks."""
     table = [list(row) for row in rows]
-    widths = [0] * max(map(len, table), default=0)
-    for row in table:
-        for i, cell in enumerate(row):
-            widths[i] = max(widths[i], len(cell))
+    from whyrun.errors import column_width, padded
+
+    cells = [list(column) for column in zip_longest(*table, fillvalue="")]
+    widths = [column_width(column) for column in cells]
+    shown = [i for i, column in enumerate(cells) if any(column)]
     lead = " " * indent
-    return [
-        (lead + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=False) if width)).rstrip()
-        for row in table
-    ]
+    return [(lead + "  ".join(padded(row[i], widths[i]) for i in shown if i < len(row))).rstrip() for row in table]
 
 
 def page(rows: Sequence[Any], show_all: bool, most: int = LISTED) -> tuple[Sequence[Any], str | None]:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from whyrun.console.lines import count, seconds, size, why_no_value
-from whyrun.errors import printable
+from whyrun.errors import column_width, padded, printable
 from whyrun.log.events import NOT_PUBLISHED
 from whyrun.planning.answers.explain import about, logged_duration
 from whyrun.planning.answers.listing import SHOWN
@@ -124,9 +124,9 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def _table(rows: Sequence[tuple[str, ...]], indent: str = "  ") -> Iterator[str]:
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(max((len(row) for row in rows), default=0))]
+    widths = [column_width(column) for column in zip(*rows, strict=True)]
     for row in rows:
-        yield indent + "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
+        yield indent + "  ".join(padded(*cell) for cell in zip(row, widths, strict=True)).rstrip()
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------

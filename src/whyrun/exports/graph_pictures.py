@@ -7,17 +7,18 @@ light or dark setting of the reader.
 from __future__ import annotations
 
 import json
-import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from whyrun.exports.graph_layout import Box, place
+from whyrun.errors import text_width
+from whyrun.exports.graph_layout import Box, Placed, place
 
 Facts = Mapping[str, Any]
 MARGIN, PADDING, LINE = 16.0, 12.0, 18.0
-LONGEST = 40  # characters of a line in a box; the rest is cut
+LONGEST, TAIL = 40, 15  # characters of a line in a box, and of those the last ones if it is cut
+WIDEST = 2000.0  # pixels, about 14 layers
 _WIDE = (8.9, 7.5)  # pixels of a character in the widest of the usual fonts: bold at 13 px, normal at 12 px
 # Scoped by the class of the picture: inline in a notebook, its style would otherwise apply to the whole page.
 _STYLE = """
@@ -39,7 +40,7 @@ def svg(facts: Facts, title: str, *, with_inputs: bool = False) -> str:
     edges = [((edge["from"], edge["to"]), edge["kind"]) for edge in facts["edges"]]
     if with_inputs:
         edges += [((id_, reader), "data") for id_, _, readers in _input_rows(facts) for reader in readers]
-    placed = place(boxes, [ends for ends, _ in edges])
+    placed, upright = _placed(boxes, [ends for ends, _ in edges])
     kinds: dict[tuple[str, str], set[str]] = {}
     for ends, kind in edges:
         kinds.setdefault(ends, set()).add(kind)
@@ -53,7 +54,7 @@ def svg(facts: Facts, title: str, *, with_inputs: bool = False) -> str:
     ]
     for ends, points in placed.lines.items():
         maybe = "" if "data" in kinds[ends] else " maybe"
-        parts.append(f'<path class="line{maybe}" marker-end="url(#tip)" d="{_curve(points)}"/>')
+        parts.append(f'<path class="line{maybe}" marker-end="url(#tip)" d="{_curve(points, upright)}"/>')
     for box in boxes:
         x, y = (value + MARGIN for value in placed.boxes[box.name])
         is_input = box.name in inputs
@@ -83,26 +84,36 @@ def _type(one: Facts) -> str:
 
 
 def _box(name: str, lines: Sequence[str]) -> Box:
-    widest = max(_width(_cut(line)) * (_WIDE[0] if i == 0 else _WIDE[1]) for i, line in enumerate(lines))
+    widest = max(text_width(_cut(line)) * (_WIDE[0] if i == 0 else _WIDE[1]) for i, line in enumerate(lines))
     return Box(name, widest + 2 * PADDING, LINE * len(lines) + 2 * PADDING)
 
 
-def _width(text: str) -> int:
-    """Columns of a text; East Asian characters take two."""
-    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
-
-
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    """The middle goes: the index of an instance stands at the end."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - TAIL - 1]}…{text[-TAIL:]}"
 
 
-def _curve(points: Sequence[tuple[float, float]]) -> str:
+def _placed(boxes: Sequence[Box], edges: Sequence[tuple[str, str]]) -> tuple[Placed, bool]:
+    """From left to right; from top to bottom if a long chain would be too wide for a page."""
+    placed = place(boxes, edges)
+    if placed.width <= WIDEST:
+        return placed, False
+    turned = place([Box(box.name, box.height, box.width) for box in boxes], edges)
+    if turned.height * 2 > placed.width:
+        return placed, False
+    spots = {name: (x, y) for name, (y, x) in turned.boxes.items()}
+    lines = {ends: [(x, y) for y, x in points] for ends, points in turned.lines.items()}
+    return Placed(spots, lines, turned.height, turned.width), True
+
+
+def _curve(points: Sequence[tuple[float, float]], upright: bool) -> str:
     """One smooth line through the points: curves between columns, straight pieces along a column."""
     moved = [(x + MARGIN, y + MARGIN) for x, y in points]
     path = [f"M{moved[0][0]:.1f} {moved[0][1]:.1f}"]
     for (x0, y0), (x1, y1) in pairwise(moved):
-        middle = (x0 + x1) / 2
-        path.append(f"C{middle:.1f} {y0:.1f} {middle:.1f} {y1:.1f} {x1:.1f} {y1:.1f}")
+        x, y = (x0 + x1) / 2, (y0 + y1) / 2
+        first, second = ((x0, y), (x1, y)) if upright else ((x, y0), (x, y1))
+        path.append(f"C{first[0]:.1f} {first[1]:.1f} {second[0]:.1f} {second[1]:.1f} {x1:.1f} {y1:.1f}")
     return "".join(path)
 
 

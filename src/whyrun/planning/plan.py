@@ -94,7 +94,12 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         from whyrun.notebook import SHOWN, plan_html
 
         jobs = [
-            {"id": job.id, "state": job.state, "reasons": [(r.code, r.text(job.id)) for r in job.reasons]}
+            {
+                "id": job.id,
+                "state": "reused" if job.state == "planned" and job.reuse is not None else job.state,
+                "reasons": [(r.code, r.text(job.id)) for r in job.reasons]
+                + [("condition_false", str(text)) for text in [job.because.get("condition")] if text],
+            }
             for job in self.jobs[:SHOWN]
         ]
         return plan_html(self.workflow, self.totals, jobs, len(self.jobs) - len(jobs))

@@ -180,6 +180,13 @@ def test_results_are_the_table_of_the_command(shown: Viewer, served: Served) -> 
 
 
 def test_keys_search_and_jump(shown: Viewer) -> None:
+    shown.page.keyboard.press("?")
+    shown.settle()
+    help_ = shown.page.get_by_role("dialog")
+    assert "zoom in, zoom out, show everything" in help_.inner_text()
+    assert "nothing that it reads has changed" in help_.inner_text()
+    shown.page.keyboard.press("Escape")
+    shown.until("app => !app.ui.help")
     shown.page.keyboard.press("/")
     shown.page.keyboard.type("montage")
     shown.until("app => app.querySelector('#hits [data-id=\"Job:Montage\"]')")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from whyrun.errors import printable
+from whyrun.errors import column_width, padded, printable
 from whyrun.ids import split_site
 from whyrun.planning.answers.listing import Listed, Listing, closing_line, listed, plan_blocks, summary_lines
 from whyrun.planning.input_changes import short_value
@@ -62,13 +62,13 @@ def _reason_lines(shown_jobs: Listed, context: CommandContext) -> Iterator[str]:
         (block, [(job.id, job_lines(job, "--job ID --all", context)) for job in block.jobs])
         for block in shown_jobs.blocks
     ]
-    ids = max((len(id_) for _, shown in blocks for id_, _ in shown), default=0)
+    ids = column_width(id_ for _, shown in blocks for id_, _ in shown)
     codes = max((len(code) for _, shown in blocks for _, lines in shown for code, _ in lines if code), default=0)
     for block, shown in blocks:
         yield block.title
         for id_, lines in shown:
             for i, (code, particulars) in enumerate(lines):
-                yield f"  {id_ if i == 0 else '':<{ids}}   {code:<{codes}}  {particulars}".rstrip()
+                yield f"  {padded(id_ if i == 0 else '', ids)}   {code:<{codes}}  {particulars}".rstrip()
         if block.total > len(shown):
             yield f"  … and {block.total - len(shown)} more (`--all` lists them)"
 
@@ -310,11 +310,11 @@ def render_plan(
 
 
 def _short_lines(listed_jobs: Listed) -> Iterator[str]:
-    width = max((len(job.id) for block in listed_jobs.blocks for job in block.jobs), default=0)
+    width = column_width(job.id for block in listed_jobs.blocks for job in block.jobs)
     for block in listed_jobs.blocks:
         yield block.title
         for job in block.jobs:
-            yield f"  {job.id:<{width}}   {_short(job)}".rstrip()
+            yield f"  {padded(job.id, width)}   {_short(job)}".rstrip()
         if block.total > len(block.jobs):
             yield f"  … and {block.total - len(block.jobs)} more (`--all` lists them)"
 

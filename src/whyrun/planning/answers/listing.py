@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
+from whyrun.errors import column_width, padded
 from whyrun.graph.tables import Graph
 from whyrun.ids import IdPattern, parse_id_of, shape_of
 from whyrun.planning.plan import Plan, PlannedJob
@@ -151,12 +152,12 @@ def _codes(job: PlannedJob) -> tuple[str, ...]:
 
 def summary_lines(shown: Listed) -> Iterator[str]:
     rows = {block.title: summary_rows(block.jobs) for block in shown.blocks}
-    names = max((len(row[0]) for block in rows.values() for row in block), default=0)
+    names = column_width(row[0] for block in rows.values() for row in block)
     counts = max((len(row[1]) for block in rows.values() for row in block), default=0)
     for title, block in rows.items():
         yield title
         for pattern, number, codes in block:
-            yield f"  {pattern:<{names}}   {number:>{counts}}   {codes}".rstrip()
+            yield f"  {padded(pattern, names)}   {number:>{counts}}   {codes}".rstrip()
 
 
 def closing_line(plan: Plan, listing: Listing, shown: Listed) -> str | None:

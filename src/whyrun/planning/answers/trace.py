@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from whyrun.errors import printable
+from whyrun.errors import column_width, padded, printable
 from whyrun.graph.fingerprint import counts, group_token, recorded_token
 from whyrun.graph.tables import InputAt, sources_of
 from whyrun.planning.answers.explain import inactive_line
@@ -59,8 +59,8 @@ class Trace:
 
     def render(self) -> str:
         modules = max(len(line.module) for line in self.lines)
-        subjects = max(len(line.subject) for line in self.lines)
-        rows = (f"{line.module:<{modules}}   {line.subject:<{subjects}}   {line.text}" for line in self.lines)
+        subjects = column_width(line.subject for line in self.lines)
+        rows = (f"{line.module:<{modules}}   {padded(line.subject, subjects)}   {line.text}" for line in self.lines)
         return "\n".join([self.job, *(f"  {row}".rstrip() for row in rows)])
 
 
