@@ -114,7 +114,7 @@ def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) 
 
 def _actions_with(project: Project, inputs: Mapping[str, InputValue]) -> Mapping[str, ActionFacts]:
     """The actions, which may depend on inputs: `uses: ${{ inputs.Model }}`."""
-    from whyrun.graph.expand import declared_jobs
+    from whyrun.graph.slots import declared_jobs
     from whyrun.snapshot.actions.lookup import look_up_actions
 
     jobs = dict(declared_jobs(project.workflow, inputs, []))

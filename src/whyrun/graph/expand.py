@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.inputs import Scope
 from whyrun.graph.layers import check_cycles
-from whyrun.graph.slots import fill, values_of
+from whyrun.graph.resolve import Resolver
+from whyrun.graph.slots import fill, values_of, with_action
 from whyrun.graph.tables import (
     AlignedArtifact,
     ArtifactAt,
@@ -28,10 +29,9 @@ from whyrun.graph.tables import (
     SameTerm,
     Slot,
 )
-from whyrun.graph.template import inputs_in, inputs_of_loop
+from whyrun.graph.template import inputs_of_loop
 from whyrun.ids import Index, format_index, format_indices, format_words
 from whyrun.workflow.expressions.expression import ABSENT
-from whyrun.workflow.fields import USES
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import (
     At,
@@ -61,7 +61,7 @@ def expand(workflow: Workflow, inputs: Mapping[str, InputValue], *checks: Check)
     # the order in the file.
     jobs = [(scope.prefix + name, scope, decl) for scope, flow in scopes for name, decl in flow.jobs.items()]
     for _, scope, decl in sorted(jobs, key=lambda job: job[0]):
-        _make_table(scope, _with_action(decl, scope.prefix, inputs, diagnostics), tables)
+        _make_table(scope, with_action(decl, scope.prefix, inputs, diagnostics), tables)
     _stop_if(diagnostics)  # references can be resolved only if all loops are right
     filled: dict[str, JobTable] = {}
     for scope, flow in scopes:
@@ -93,35 +93,11 @@ def _scopes(
 ) -> Iterator[tuple[Scope, Workflow]]:
     loops: dict[str, Sequence[Index]] = {}
     for loop in workflow.loops.values():
-        loops[loop.name] = loop_values(loop, prefix, inputs, diagnostics)
+        loops[loop.name] = loop_values(loop, prefix, inputs, diagnostics, loops)
     positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
     yield Scope(prefix, loops, positions, tables, of_table, inputs, diagnostics), workflow
     for name, imported in workflow.imports.items():
         yield from _scopes(imported.workflow, f"{prefix}{name}/", inputs, tables, of_table, diagnostics)
-
-
-def declared_jobs(
-    workflow: Workflow, inputs: Mapping[str, InputValue], problems: list[Diagnostic], prefix: str = ""
-) -> Iterator[tuple[str, JobDecl]]:
-    """Every job by its name in the graph (`Intro/Script`), with its action as far as that is known."""
-    for name, decl in workflow.jobs.items():
-        yield prefix + name, _with_action(decl, prefix, inputs, problems)
-    for name, imported in workflow.imports.items():
-        yield from declared_jobs(imported.workflow, inputs, problems, f"{prefix}{name}/")
-
-
-def _with_action(decl: JobDecl, prefix: str, inputs: Mapping[str, InputValue], problems: list[Diagnostic]) -> JobDecl:
-    if decl.uses_by is None or any(f"Input:{prefix}{name}" not in inputs for name in inputs_in([decl.uses_by])):
-        return decl
-    place = decl.places.get("uses", decl.place)
-    table = JobTable(0, prefix + decl.name, JobDecl(name=decl.name, place=decl.place), [()], [""], 0)
-    (uses,) = values_of(Scope(prefix, {}, {}, {}, {}, inputs, problems), table, decl.uses_by, place)
-    if isinstance(uses, str) and USES.fullmatch(uses):
-        return replace(decl, uses=uses)
-    if uses is not ABSENT:
-        message = f"`uses` of job `{decl.name}` is {uses!r}, which cannot be the name of an action"
-        problems.append(place.diagnostic("INVALID_USES", message, "write `shell`, `python`, …"))
-    return decl
 
 
 def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> None:
@@ -168,6 +144,12 @@ def _leaf_specs(
     used = [s.loop for _, selectors in leaf.path for s in selectors if isinstance(s, Loop)]
     foreign = [loop for loop in dict.fromkeys(used) if loop not in decl.loops]
     own = [loop for loop in dict.fromkeys(used) if loop in decl.loops]
+    if any(isinstance(scope.loops[loop], Ragged) for loop in foreign):
+        names = ", ".join(f"`{loop}`" for loop in foreign)
+        message = f"a leaf of output `{output.name}` goes over {names}, which has other values for each index of others"
+        hint = "run the job for these loops, or declare the leaf without them"
+        scope.diagnostics.append(leaf.place.diagnostic("LOOP_MISMATCH", message, hint))
+        return
     number_of_leaves = prod(len(scope.loops[loop]) for loop in foreign) * (len(rows) if own else 1)
     if number_of_leaves > MAX_INSTANCES:
         message = (
@@ -271,33 +253,111 @@ def _may_be_inactive(tables: Sequence[JobTable]) -> list[bool]:
 # --- The values of each loop, and the rows that a job gets from its for: ---------------------------------------------
 
 
+class Ragged(tuple[Index, ...]):
+    """The values of a loop that depends on others: of all of their indices together, and `of` each."""
+
+    after: tuple[str, ...]
+    of: Mapping[tuple[Index, ...], Sequence[Index]]
+
+    @classmethod
+    def made(cls, after: tuple[str, ...], of: Mapping[tuple[Index, ...], Sequence[Index]]) -> Ragged:
+        whole = cls(dict.fromkeys(chain.from_iterable(of.values())))
+        whole.after, whole.of = after, of
+        return whole
+
+
+def axis_at(name: str, row: Mapping[str, Index], loops: Mapping[str, Sequence[Index]]) -> Sequence[Index]:
+    """The values of a loop, at these indices of the loops before it."""
+    axis = loops[name]
+    return axis.of.get(tuple(row[other] for other in axis.after), ()) if isinstance(axis, Ragged) else axis
+
+
+def rows_over(names: Sequence[str], loops: Mapping[str, Sequence[Index]]) -> list[tuple[Index, ...]]:
+    """Every combination of the values of these loops."""
+    if not any(isinstance(loops[name], Ragged) for name in names):
+        return list(product(*(loops[name] for name in names)))
+    rows: list[tuple[Index, ...]] = [()]
+    for number, name in enumerate(names):
+        rows = [
+            (*row, value) for row in rows for value in axis_at(name, dict(zip(names[:number], row, strict=True)), loops)
+        ]
+    return rows
+
+
 def loop_values(
-    loop: LoopDecl, prefix: str, inputs: Mapping[str, InputValue], diagnostics: list[Diagnostic]
+    loop: LoopDecl,
+    prefix: str,
+    inputs: Mapping[str, InputValue],
+    diagnostics: list[Diagnostic],
+    known: Mapping[str, Sequence[Index]],
 ) -> Sequence[Index]:
+    """`known`: the loops that its source may use."""
+    if any(f"Input:{prefix}{name}" not in inputs for name in inputs_of_loop(loop)):
+        return ()  # reported: an input has no value
+    before = len(diagnostics)
+    rows = rows_over(loop.after, known)
+    sources = _sources(loop, prefix, inputs, diagnostics, known, rows)
+    if len(diagnostics) > before:
+        return ()
+    of = {}
+    for row, source in zip(rows, sources, strict=False):
+        where = f" (for {', '.join(map(format_index, row))})" if row else ""
+        of[row] = _axis(loop, source, where, diagnostics)
+        if len(diagnostics) > before:
+            return ()
+    return Ragged.made(loop.after, of) if loop.after else of.get((), ())
+
+
+def _sources(
+    loop: LoopDecl,
+    prefix: str,
+    inputs: Mapping[str, InputValue],
+    diagnostics: list[Diagnostic],
+    known: Mapping[str, Sequence[Index]],
+    rows: Sequence[tuple[Index, ...]],
+) -> Sequence[Any]:
+    """By row of the loops that it depends on: an input, a number, the ends of a range, or values."""
+    source = loop.source
+    if isinstance(source, InputRef) and not source.fields and not loop.after:
+        try:
+            indices = tuple(s.index for s in source.selectors if isinstance(s, At))
+            return [element(inputs[f"Input:{prefix}{source.name}"], indices)]
+        except IndexProblem as problem:
+            diagnostics.append(loop.place.diagnostic(problem.code, f"loop `{loop.name}`: {problem}"))
+            return ()
+    if not inputs_of_loop(loop) and not loop.after:
+        return [source]
+    position = {name: {value: i for i, value in enumerate(known[name])} for name in loop.after}
+    scope = Scope(prefix, known, position, {}, {}, inputs, diagnostics)
+    decl = JobDecl(name=loop.name, place=loop.place, loops=loop.after)
+    table = JobTable(0, loop.name, decl, rows, texts_of(rows), 0)
+    if isinstance(source, InputRef):
+        column = Resolver(scope, table, "Loop").operand(source, optional=False)
+        terms = [column.at(position) for position in range(len(rows))]
+        return [term.value for term in terms if isinstance(term, InputAt)]
+    parts = source if isinstance(source, tuple) else (source,)
+    columns = [values_of(scope, table, part, loop.place, "Loop") for part in parts]
+    return columns[0] if len(parts) == 1 else list(zip(*columns, strict=True))
+
+
+def _axis(loop: LoopDecl, source: Any, where: str, diagnostics: list[Diagnostic]) -> Sequence[Index]:
+    """The values of a loop with this source."""
+
     def wrong(code: str, message: str, hint: str | None = None) -> Sequence[Index]:
-        diagnostics.append(loop.place.diagnostic(code, message, hint))
+        diagnostics.append(loop.place.diagnostic(code, message + where, hint))
         return ()
 
-    source = loop.source
-    if isinstance(source, InputRef):
-        whole = inputs.get(f"Input:{prefix}{source.name}")
-        if whole is None:
-            return ()
-        try:
-            given = element(whole, tuple(s.index for s in source.selectors if isinstance(s, At)))
-        except IndexProblem as problem:
-            return wrong(problem.code, f"loop `{loop.name}`: {problem}")
+    if source is ABSENT:
+        return ()  # reported
+    if isinstance(source, InputValue):
         if loop.kind == "each":
-            if given.elements is None:
-                why = not_an_array(given, "what it ranges over")
-                return wrong(why.code, f"loop `{loop.name}`: {why}")
-            return given.indices
-        source = tuple(given.value) if loop.kind == "values" and isinstance(given.value, list) else given.value
-    elif inputs_of_loop(loop):
-        computed = _computed(loop, prefix, inputs, diagnostics)
-        if computed is None:
-            return ()
-        source = computed
+            if source.elements is not None:
+                return source.indices
+            if isinstance(source.value, list):
+                return range(len(source.value))
+            why = not_an_array(source, "what it ranges over")
+            return wrong(why.code, f"loop `{loop.name}`: {why}")
+        source = source.value
     if loop.kind == "count":
         if isinstance(source, bool) or not isinstance(source, int) or source < 0:
             return wrong("WRONG_TYPE", f"`count` of loop `{loop.name}` is {source!r}, not a whole number from 0")
@@ -305,10 +365,16 @@ def loop_values(
             return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long: it has {source} values", TOO_LONG)
         return range(source)
     if loop.kind == "range":
-        first, last = source
-        if last - first >= MAX_INSTANCES:
-            return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long: it has {last - first + 1} values", TOO_LONG)
-        return range(first, last + 1)
+        found = RANGE.fullmatch(source) if isinstance(source, str) else None
+        ends = (int(found[1]), int(found[2])) if found else source
+        if isinstance(ends, str) or not all(type(end) is int for end in ends) or ends[0] > ends[1] + 1:
+            shown = f"`{source}`" if isinstance(source, str) else f"from {source[0]!r} to {source[1]!r}"
+            message = f"`range` of loop `{loop.name}` is {shown}, not two whole numbers in order"
+            return wrong("WRONG_TYPE", message, "both ends count: `0-4` is 0, 1, 2, 3 and 4")
+        if ends[1] - ends[0] >= MAX_INSTANCES:
+            number = ends[1] - ends[0] + 1
+            return wrong("WRONG_TYPE", f"loop `{loop.name}` is too long: it has {number} values", TOO_LONG)
+        return range(ends[0], ends[1] + 1)
     if not isinstance(source, tuple | list):
         return wrong("WRONG_TYPE", f"loop `{loop.name}` needs a list of values")
     seen: dict[Index, str] = {}
@@ -326,37 +392,10 @@ def loop_values(
     return tuple(source)
 
 
-def _computed(
-    loop: LoopDecl, prefix: str, inputs: Mapping[str, InputValue], diagnostics: list[Diagnostic]
-) -> Any | None:
-    """The value of an expression in `count:`, or both ends of `range:`; None after a problem, which is reported."""
-    if any(f"Input:{prefix}{name}" not in inputs for name in inputs_of_loop(loop)):
-        return None  # reported: an input has no value
-    scope = Scope(prefix, {}, {}, {}, {}, inputs, diagnostics)
-    table = JobTable(0, loop.name, JobDecl(name=loop.name, place=loop.place), [()], [""], 0)
-    before = len(diagnostics)
-    parts = loop.source if isinstance(loop.source, tuple) else (loop.source,)
-    values = [values_of(scope, table, part, loop.place)[0] for part in parts]
-    if len(diagnostics) > before:
-        return None
-    if loop.kind == "count":
-        return values[0]
-    if len(values) == 1:
-        found = RANGE.fullmatch(values[0])
-        values = [int(found[1]), int(found[2])] if found else values
-    if all(type(value) is int for value in values) and values[0] <= values[-1] + 1:
-        return tuple(values)  # `0--1` is empty, as `count: 0` is
-    shown = f"`{values[0]}`" if len(values) == 1 else f"from {values[0]!r} to {values[1]!r}"
-    message = f"`range` of loop `{loop.name}` is {shown}, not two whole numbers in order"
-    diagnostics.append(loop.place.diagnostic("WRONG_TYPE", message, "both ends count: `0-4` is 0, 1, 2, 3 and 4"))
-    return None
-
-
 def rows_of(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:
-    axes = [scope.loops[loop] for loop in decl.loops]
-    total = 1
-    for axis in axes:
-        total *= len(axis)
+    ragged = any(isinstance(scope.loops[loop], Ragged) for loop in decl.loops)
+    rows = rows_over(decl.loops, scope.loops) if ragged else []
+    total = len(rows) if ragged else prod(len(scope.loops[loop]) for loop in decl.loops)
     if total > MAX_INSTANCES:
         scope.diagnostics.append(
             decl.place.diagnostic(
@@ -364,7 +403,7 @@ def rows_of(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:
             )
         )
         return ()
-    rows = list(product(*axes))
+    rows = rows if ragged else rows_over(decl.loops, scope.loops)
     _check_spelling(scope, decl)
     if decl.exclude:
         number = {loop: i for i, loop in enumerate(decl.loops)}

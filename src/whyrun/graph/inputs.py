@@ -27,7 +27,7 @@ from whyrun.graph.tables import (
     SameTerm,
     Source,
 )
-from whyrun.ids import CanonicalId, Index, Kind, Segment, format_index, format_indices, parse_id_of, part_id
+from whyrun.ids import CanonicalId, Index, Segment, format_index, format_indices, parse_id_of, part_id
 from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import All, At, InputRef, Loop, Ref, Selector, Type
@@ -196,7 +196,7 @@ def _orders(base: str, value: InputValue, depth: int) -> list[Order | None]:
 class InputResolver:
     """Resolves references to inputs of one job, all instances at a time."""
 
-    def __init__(self, scope: Scope, table: JobTable, kind: Kind = "Job") -> None:
+    def __init__(self, scope: Scope, table: JobTable, kind: str = "Job") -> None:
         """`kind`: what the rows of the table stand for, in messages."""
         self.kind = kind
         self.scope = scope

@@ -67,10 +67,10 @@ def _scope(flow: Workflow, prefix: str, inputs: Mapping[str, InputValue], proble
     """The loops whose values are known."""
     loops: dict[str, Sequence[Index]] = {}
     for loop in flow.loops.values():
-        if not _is_given(loop, prefix, inputs):
+        if not _is_given(loop, prefix, inputs) or any(other not in loops for other in loop.after):
             continue
         before = len(problems)
-        values = loop_values(loop, prefix, inputs, problems)
+        values = loop_values(loop, prefix, inputs, problems, loops)
         if len(problems) == before:
             loops[loop.name] = values
     positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import value_sha256
+from whyrun.errors import Diagnostic
 from whyrun.graph.fingerprint import SUFFIX_OF_TYPE, suffix_of_path
 from whyrun.graph.inputs import OperandColumn, Scope, input_operand_value
 from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
@@ -30,13 +31,15 @@ from whyrun.graph.tables import (
     Term,
     sources_of,
 )
-from whyrun.graph.template import compute, contains_binding, expressions_in, optional_operands, uses_loops
-from whyrun.ids import SECTION_MARK, Index, Kind
+from whyrun.graph.template import compute, contains_binding, expressions_in, inputs_in, optional_operands, uses_loops
+from whyrun.ids import SECTION_MARK, Index
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
-from whyrun.workflow.fields import path_problem
+from whyrun.workflow.fields import USES, path_problem
+from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import (
     Expression,
     Formatted,
+    JobDecl,
     OutputDecl,
     Place,
     Template,
@@ -75,7 +78,7 @@ class _Names(Mapping[str, Any]):
 class _Filler:
     """Finds the slots, condition, outputs and needs of one table."""
 
-    def __init__(self, scope: Scope, workflow: str, table: JobTable, kind: Kind = "Job") -> None:
+    def __init__(self, scope: Scope, workflow: str, table: JobTable, kind: str = "Job") -> None:
         self.scope, self.table, self.decl = scope, table, table.decl
         self.resolver = Resolver(scope, table, kind)
         self.workflow_names = {"name": workflow}
@@ -291,12 +294,36 @@ def fill(scope: Scope, workflow: Workflow, table: JobTable) -> JobTable:
     return _Filler(scope, workflow.name, table).filled()
 
 
-def values_of(scope: Scope, table: JobTable, template: Template, place: Place, kind: Kind = "Job") -> list[Any]:
+def values_of(scope: Scope, table: JobTable, template: Template, place: Place, kind: str = "Job") -> list[Any]:
     """The value of a template over inputs, by row; `ABSENT` where it has none, which is reported. `kind`: what the rows
     of the table stand for."""
     filler = _Filler(scope, "", table, kind)
     operands = filler.operands(template)
     return [filler.value(template, operands, position, place) for position in range(len(table))]
+
+
+def declared_jobs(
+    workflow: Workflow, inputs: Mapping[str, InputValue], problems: list[Diagnostic], prefix: str = ""
+) -> Iterator[tuple[str, JobDecl]]:
+    """Every job by its name in the graph (`Intro/Script`), with its action as far as that is known."""
+    for name, decl in workflow.jobs.items():
+        yield prefix + name, with_action(decl, prefix, inputs, problems)
+    for name, imported in workflow.imports.items():
+        yield from declared_jobs(imported.workflow, inputs, problems, f"{prefix}{name}/")
+
+
+def with_action(decl: JobDecl, prefix: str, inputs: Mapping[str, InputValue], problems: list[Diagnostic]) -> JobDecl:
+    if decl.uses_by is None or any(f"Input:{prefix}{name}" not in inputs for name in inputs_in([decl.uses_by])):
+        return decl
+    place = decl.places.get("uses", decl.place)
+    table = JobTable(0, prefix + decl.name, JobDecl(name=decl.name, place=decl.place), [()], [""], 0)
+    (uses,) = values_of(Scope(prefix, {}, {}, {}, {}, inputs, problems), table, decl.uses_by, place)
+    if isinstance(uses, str) and USES.fullmatch(uses):
+        return replace(decl, uses=uses)
+    if uses is not ABSENT:
+        message = f"`uses` of job `{decl.name}` is {uses!r}, which cannot be the name of an action"
+        problems.append(place.diagnostic("INVALID_USES", message, "write `shell`, `python`, …"))
+    return decl
 
 
 def _constant_tail(template: Template) -> str | None:

@@ -235,12 +235,16 @@ NO_DEFAULT = _NoDefault()
 
 class LoopDecl(msgspec.Struct, frozen=True):
     """`each`: InputRef · `count`: int, InputRef or Expression · `values`: tuple or InputRef · `range`: (first, last)
-    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`."""
+    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`.
+
+    `after`: the loops that the source uses. For each of their indices the loop has values of its own.
+    """
 
     name: str
     kind: Literal["each", "count", "values", "range"]
     source: Any
     place: Place
+    after: tuple[str, ...] = ()
 
 
 class LeafDecl(msgspec.Struct, frozen=True):

@@ -151,7 +151,12 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
         names = sorted(os.listdir(scratch))
     except FileNotFoundError:
         return
-    own = [path for name in names if name.startswith(f"{run.name}-") and is_real_folder(path := scratch / name)]
+    left = [path for name in names if name.startswith(f"{run.name}-") and is_real_folder(path := scratch / name)]
+    own = [folder for folder in left if os.access(folder, os.R_OK | os.W_OK | os.X_OK, effective_ids=True)]
+    for folder in left:
+        if folder not in own:  # of another member of the group, whose next command removes it
+            text = f"{folder.name}: what its steps left could not be kept: the folder belongs to another user"
+            disk.append_line(Area.RUN, RunDirectory(run.path).debug_log, text)
     if not own:
         return
     for folder in own:  # the workers of a Dask cluster that the run started have their scratch folders below
@@ -162,21 +167,15 @@ def _keep_leftovers(run: RunRef, scratch: Path) -> None:
         Scratch(folder).end_container()
     interrupted = _interrupted_steps(run)
     for folder in own:
-        try:
-            sites = sorted(name for name in os.listdir(folder) if name.isdigit())
-        except PermissionError:  # of another member of the group, whose next command removes it
-            text = f"{folder.name}: what its steps left could not be kept: the folder belongs to another user"
-            disk.append_line(Area.RUN, RunDirectory(run.path).debug_log, text)
-            continue
-        for site in (None, *sites):
+        for site in (None, *sorted(name for name in os.listdir(folder) if name.isdigit())):
             marked = Scratch(folder).marked() if site is None else _marked_at(folder, site)
             # Files of a step that no event names are not evidence. Files of a step with secrets cannot be kept: the
             # secrets are not known any more, so they cannot be redacted.
             if marked is None or interrupted.get(marked[0]) != marked[1] or _has_secrets(run, marked[0]):
                 continue
             try:
-                left = Scratch(folder if site is None else _copied(folder, site))
-                left.keep_all(step_folder(run.path, marked[0]), NOTHING_SECRET)
+                found = Scratch(folder if site is None else _copied(folder, site))
+                found.keep_all(step_folder(run.path, marked[0]), NOTHING_SECRET)
             except OSError as problem:  # files that cannot be moved must not stop every later run
                 text = f"{marked[0]}: what it left could not be kept: {problem.strerror}"
                 disk.append_line(Area.RUN, RunDirectory(run.path).debug_log, text)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Protocol
 
 from whyrun.errors import Diagnostic
-from whyrun.graph.expand import loop_values, texts_of
+from whyrun.graph.expand import axis_at, loop_values, rows_over, texts_of
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.inputs import Scope
 from whyrun.graph.slots import values_of
@@ -40,18 +39,19 @@ def computed_input(
     """None if it is not known; what is wrong with it is reported, here or where its loops are expanded."""
     loops: dict[str, Sequence[Index]] = {}
     used = inputs_in([decl.path])
+    if any(name not in workflow.loops for name in decl.loops):
+        return None
+    # `for:` names the loops that a loop depends on before it.
     for name in decl.loops:
-        if name not in workflow.loops:
-            return None
         used |= inputs_of_loop(workflow.loops[name])
     if any(f"Input:{prefix}{name}" not in found for name in used):
         return None
     for name in decl.loops:
         of_loop: list[Diagnostic] = []
-        loops[name] = loop_values(workflow.loops[name], prefix, found, of_loop)
+        loops[name] = loop_values(workflow.loops[name], prefix, found, of_loop, loops)
         if of_loop:
             return None
-    number = prod(map(len, loops.values()))
+    number = prod(map(len, loops.values()))  # at least as many as there are
     if number > MAX_INSTANCES:
         message = f"input `{decl.name}` has {number} files; the limit is {MAX_INSTANCES}"
         problems.append(decl.place.diagnostic("WRONG_TYPE", message, TOO_LONG))
@@ -64,7 +64,7 @@ def computed_input(
     items = [next(observed) if path else absent_value(decl.type) for _, path in paths]
     if any(item is None for item in items):
         return None
-    return _nested(decl.type, list(loops.values()), [item for item in items if item is not None])
+    return _nested(decl.type, {}, loops, iter([item for item in items if item is not None]))
 
 
 def _paths(
@@ -75,7 +75,7 @@ def _paths(
     problems: list[Diagnostic],
 ) -> list[tuple[str, str]] | None:
     """(ID, path) of each file; an empty path is absent. None after a problem."""
-    rows = list(product(*loops.values()))
+    rows = rows_over(list(loops), loops)
     position = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
     scope = Scope(prefix, loops, position, {}, {}, found, problems)
     template = JobDecl(name=decl.name, place=decl.place, loops=decl.loops)
@@ -98,14 +98,18 @@ def _paths(
     return paths if len(problems) == before else None
 
 
-def _nested(type_: Type, axes: Sequence[Sequence[Index]], items: Sequence[InputValue]) -> InputValue:
-    """The files as an array for each loop, whose values are its keys."""
-    if not axes:
-        return items[0]
-    axis, inner = axes[0], axes[1:]
-    step = prod(map(len, inner))
-    parts = [_nested(type_, inner, items[i * step : (i + 1) * step]) for i in range(len(axis))]
+def _nested(
+    type_: Type, row: Mapping[str, Index], loops: Mapping[str, Sequence[Index]], items: Iterator[InputValue]
+) -> InputValue:
+    """The files as an array for each loop, whose values are its keys. `items`: in the order of the rows."""
+    names = list(loops)
+    if len(row) == len(names):
+        return next(items)
+    name = names[len(row)]
+    axis = axis_at(name, row, loops)
+    parts = [_nested(type_, {**row, name: value}, loops, items) for value in axis]
     keys = None if isinstance(axis, range) and axis.start == 0 else Keys(axis)
+    depth = len(names) - len(row)
     return InputValue(
-        Type(type_.base, len(axes)), [part.value for part in parts], array_sha256(parts), tuple(parts), None, keys
+        Type(type_.base, depth), [part.value for part in parts], array_sha256(parts), tuple(parts), None, keys
     )

@@ -28,9 +28,11 @@ from whyrun.workflow.model import (
     Composition,
     Dataset,
     InputDecl,
+    LoopDecl,
     Type,
 )
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, kind_of, plain_value
+from whyrun.workflow.parsing.loops import misplaced
 from whyrun.workflow.scope import AnyName, InputShape, Names, Scope
 from whyrun.workflow.values import value_problem
 
@@ -225,8 +227,12 @@ class Inputs(Fields):
             self.problems.add(item.place, "UNKNOWN_LOOP", f"there is no loop `{name}`", hint)
         return tuple(name for name, _ in loops) if len(loops) == len(listed.items) and not unknown else None
 
-    def with_path(self, decl: InputDecl, names: Names) -> InputDecl | None:
+    def with_path(self, decl: InputDecl, names: Names, loops: Mapping[str, LoopDecl | None]) -> InputDecl | None:
         """The declaration with its `path`; None if that is wrong."""
+        wrong = misplaced(decl.loops, loops)
+        if wrong is not None:
+            self.problems.add(decl.place, "LOOP_MISMATCH", f"input `{decl.name}`: {wrong[1]}", wrong[2])
+            return None
         where = f"in `path:` of input `{decl.name}`"
         scope = Scope(names, where, frozenset({"inputs", "loops"}), loops=decl.loops, before_files=True)
         failures = self.problems.failures

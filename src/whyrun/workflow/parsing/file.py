@@ -25,7 +25,7 @@ from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, check_import_input
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.job_keys import JOB_KEY_NAMES
 from whyrun.workflow.parsing.jobs import DEFAULT_KEY_NAMES, Defaults, Jobs, defaults_schema
-from whyrun.workflow.parsing.loops import Loops, check_loop_name
+from whyrun.workflow.parsing.loops import Loops, check_loop_name, in_order
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, InputShape, Names
 from whyrun.workflow.yaml_source import read_yaml
 
@@ -311,7 +311,7 @@ class _FileReader:
 
     def _read_paths(self, reader: Inputs, inputs: dict[str, InputDecl], names: Names) -> None:
         for name in reader.paths:
-            decl = reader.with_path(inputs[name], names) if name in inputs else None
+            decl = reader.with_path(inputs[name], names, self.loops) if name in inputs else None
             if decl is not None:
                 inputs[name] = decl
             elif inputs.pop(name, None) is not None:
@@ -353,6 +353,9 @@ class _FileReader:
                 self.problems.failures == failures and not has_duplicates(node) and key.value not in section.duplicates
             )
             self.loops[key.value] = decl if sound else None
+        ordered = in_order(self.loops, self.problems)
+        self.loops.clear()  # the readers of jobs hold it, too
+        self.loops.update(ordered)
 
     def _imports(self, section: _Section) -> dict[str, _Import]:
         imports: dict[str, _Import] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -19,8 +19,9 @@ from whyrun.workflow.expressions.template import (
     whole_expression,
 )
 from whyrun.workflow.fields import NAME, PARAMETER_NAME, USES, in_list
-from whyrun.workflow.model import Expression, OutputDecl, Place, Template
+from whyrun.workflow.model import Expression, LoopDecl, OutputDecl, Place, Template
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates, kind_of, places_below, plain_value
+from whyrun.workflow.parsing.loops import misplaced
 from whyrun.workflow.parsing.outputs import Outputs, outputs_example
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names, OutputShape, Scope
 
@@ -81,6 +82,8 @@ class JobDraft(msgspec.Struct):
 
 
 class JobExpressions(Outputs):
+    loop_decls: Mapping[str, LoopDecl | None]
+
     # --- what other jobs and the job's own expressions refer to ---------------------------------------------------
 
     def loops(self, job: JobDraft, node: Node) -> tuple[str, ...]:
@@ -105,7 +108,13 @@ class JobExpressions(Outputs):
                 complete = False
                 hint = did_you_mean(name, sorted(known)) or "declare it under `loops:`"
                 self.problems.add(item.place, "UNKNOWN_LOOP", f"there is no loop `{name}`", hint)
-        return tuple(name for name, _ in loops) if complete and "for" not in job.broken else None
+        names = tuple(name for name, _ in loops)
+        wrong = misplaced(names, self.loop_decls)
+        if complete and wrong is not None:
+            number, message, hint = wrong
+            self.problems.add(loops[number][1].place, "LOOP_MISMATCH", message, hint)
+            return None
+        return names if complete and "for" not in job.broken else None
 
     def outputs(self, job: JobDraft, node: Node) -> dict[str, OutputDecl]:
         """`outputs`. Sets `job.output_shapes`."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.expression import ROOTS, parse_expression
 from whyrun.workflow.expressions.template import OPEN, is_whole_expression, parse_template
 from whyrun.workflow.fields import Fields, Key, Schema, names_of
-from whyrun.workflow.model import At, Expression, Formatted, InputRef, LoopDecl, Type
-from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, kind_of, plain_value
+from whyrun.workflow.model import At, Expression, Formatted, InputRef, Loop, LoopDecl, Selector, Type, refs_in
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of, plain_value
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG
 
@@ -73,7 +75,9 @@ class Loops(Fields):
         source = {"each": self._each, "count": self._count, "values": self._values, "range": self._range}[kind](
             value, what, names
         )
-        return None if source is None else LoopDecl(key.value, kind, source, key.place)  # type: ignore[arg-type]
+        if source is None:
+            return None
+        return LoopDecl(key.value, kind, source, key.place, _loops_in(source))  # type: ignore[arg-type]
 
     def _loop_input(self, node: Node, what: str, names: Names) -> tuple[InputRef, Type | None] | None:
         """The input of `inputs.NAME`, and its type."""
@@ -96,14 +100,18 @@ class Loops(Fields):
             message = f"`{node.value}` alone is not a source of {what}"
             self.wrong(node, message, f"write `inputs.{node.value}`", "UNKNOWN_REFERENCE")
             return None
-        scope = Scope(names, "in a loop", frozenset({"inputs"}), binding=True, before_files=True)
+        roots = frozenset({"inputs", "loops"})
+        scope = Scope(names, "in a loop", roots, binding=True, before_files=True, loops=names.loops)
         expression = parse_expression(node.value, node.locate, scope, self.problems)
         if expression is None:
             return None
         ref = expression.whole
-        if not isinstance(ref, InputRef) or not all(isinstance(s, At) for s in ref.selectors):
+        plain = isinstance(ref, InputRef) and all(isinstance(s, At) or _is_loop(s) for s in ref.selectors)
+        if not isinstance(ref, InputRef) or not plain:
             self.wrong(node, f"the source of {what} is not an input", "write `inputs.NAME`")
             return None
+        if ref.fields:
+            return ref, None  # its type is that of the value
         shape = names.inputs[ref.name]
         declared = shape.type if shape is not None else None
         return ref, declared and Type(declared.base, declared.depth - len(ref.selectors))
@@ -127,7 +135,8 @@ class Loops(Fields):
 
     def _computed(self, node: Node, what: str, names: Names) -> Any:
         """The node as an expression over inputs, alone or within a string; None if it is none, or wrong."""
-        scope = Scope(names, f"in {what}", frozenset({"inputs"}), before_files=True)
+        roots = frozenset({"inputs", "loops"})
+        scope = Scope(names, f"in {what}", roots, before_files=True, loops=names.loops)
         return parse_template(node, scope, self.problems)
 
     def _count(self, node: Node, what: str, names: Names) -> Any:
@@ -222,6 +231,63 @@ class Loops(Fields):
             self.wrong(node, f"`range` of {what} is not a range of whole numbers", hint)
             return None
         return computed[0] if len(ends) == 1 else tuple(computed)
+
+
+def _is_loop(selector: Selector) -> bool:
+    return isinstance(selector, Loop) and selector.offset == 0
+
+
+def _loops_in(source: Any) -> tuple[str, ...]:
+    """The loops that a source uses, each once."""
+    found: list[str] = []
+    for part in source if isinstance(source, tuple) else (source,):
+        expressions = [part] if isinstance(part, Expression) else list(getattr(part, "parts", ()))
+        refs = [part] if isinstance(part, InputRef) else []
+        for expression in expressions:
+            if isinstance(expression, Expression):
+                found += sorted(expression.loops)
+                refs += [ref for ref in refs_in(expression.refs) if isinstance(ref, InputRef)]
+        found += [s.loop for ref in refs for s in (*ref.selectors, *ref.fields) if isinstance(s, Loop)]
+    return tuple(dict.fromkeys(found))
+
+
+def in_order(loops: Mapping[str, LoopDecl | None], problems: Problems) -> dict[str, LoopDecl | None]:
+    """Each loop behind all that it depends on, which `after` then names in this order. None for a loop that depends on
+    itself, or on a wrong one."""
+    ordered: dict[str, LoopDecl | None] = {name: None for name, decl in loops.items() if decl is None}
+    waiting = {name: decl for name, decl in loops.items() if decl is not None}
+    while waiting:
+        ready = [name for name, decl in waiting.items() if not any(other in waiting for other in decl.after)]
+        for name in ready:
+            decl = waiting.pop(name)
+            before = [ordered.get(other) for other in decl.after]
+            all_ = {*decl.after, *(other for each in before if each is not None for other in each.after)}
+            after = tuple(other for other in ordered if other in all_)
+            ordered[name] = None if None in before else replace(decl, after=after)
+        if not ready:
+            names = " and ".join(f"`{name}`" for name in waiting)
+            verb = "depends on itself" if len(waiting) == 1 else "depend on each other"
+            for decl in waiting.values():
+                message = f"the loop{'s' if len(waiting) > 1 else ''} {names} {verb}"
+                problems.add(decl.place, "CYCLE", message, "a loop may use inputs, and loops that do not use it")
+                break
+            ordered.update(dict.fromkeys(waiting))
+            break
+    return ordered
+
+
+def misplaced(names: Sequence[str], loops: Mapping[str, LoopDecl | None]) -> tuple[int, str, str] | None:
+    """The first loop in a `for:` that stands before one it depends on, what is wrong, and what to write."""
+    for number, name in enumerate(names):
+        decl = loops.get(name)
+        lacking = [other for other in (decl.after if decl is not None else ()) if other not in names[:number]]
+        if lacking:
+            rest = [other for other in names if other not in lacking]
+            written = [*rest[: rest.index(name)], *lacking, *rest[rest.index(name) :]]
+            others = ", ".join(f"`{other}`" for other in lacking)
+            message = f"the loop `{name}` has other values for each {others}, which `for:` must name before it"
+            return number, message, f"write `for: [{', '.join(written)}]`"
+    return None
 
 
 def _has_expression(node: Node) -> bool:
