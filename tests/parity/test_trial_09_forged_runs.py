@@ -32,8 +32,6 @@ Events = list[dict[str, Any]]
 NOT_JUDGED = {"ts", "host", "pid", "duration", "traced"}  # fields of events
 NOT_JUDGED_FILES = {"whyrun.log", "debug.log", "stdout.log", "stderr.log"}
 
-pytestmark = pytest.mark.xdist_group("ten-steps-forged")
-
 
 class Forger:
     """Two real runs of the ten steps, in which one step fails; the second is forged, looked at, and put back."""
