@@ -87,6 +87,22 @@ def test_a_script_that_imports_a_helper_and_opens_a_file_of_the_project(project:
     assert lab.plan().planned == []
 
 
+def test_packages_that_only_another_python_has_are_not_recorded(project: Make) -> None:
+    """A plan compares the versions with those that are installed for this one."""
+    workflow = """
+    workflow: w
+    jobs:
+      Look:
+        uses: shell
+        with: {run: 'PYTHONPATH="$WHYRUN_PROJECT/other-packages" python3 -c "import thing, yaml"; echo 1 > "$out_T"'}
+        outputs: {T: {type: text}}
+    """
+    ran = project(
+        workflow, {"other-packages/thing.py": "", "other-packages/thing-1.0.dist-info/METADATA": ""}
+    ).succeed()
+    assert ends(ran)["Job:Look"].packages == {"pyyaml": metadata.version("pyyaml")}
+
+
 def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
     run = """
         cd "$WHYRUN_PROJECT"

@@ -337,6 +337,47 @@ def test_what_a_job_itself_made_before_is_not_read(project: Make) -> None:
     assert codes(lab.plan(sets=["Word=two"])) == {}
 
 
+REAL = """
+    workflow: w
+    inputs: {Word: {type: string, default: one}}
+    jobs:
+      Say:
+        uses: python
+        with: {call: "acts:say", word: "${{ inputs.Word }}"}
+        outputs: {Text: {type: text, path: out/said.txt}}
+      Hear:
+        uses: python
+        with: {call: "acts:hear"}
+        outputs: {Heard: {type: string}}
+"""
+ACTS = """
+import os
+from pathlib import Path
+
+def say(word):
+    return {"Text": word}
+
+def hear():
+    try:
+        with open(os.environ["WHYRUN_PROJECT"] + "/out/said.txt") as said:
+            return {"Heard": said.read()}
+    except FileNotFoundError:
+        return {"Heard": "nothing"}
+"""
+
+
+def test_real_steps_read_what_others_make_in_order_and_are_up_to_date_after_one_run(project: Make) -> None:
+    lab = project(REAL, {"acts.py": ACTS})
+    lab.succeed(jobs=1, force=["Job:Hear"], targets=["Job:Hear"])
+    assert lab.content("Artifact:Hear.Heard") == "nothing"
+    assert reasons(lab.plan())["Job:Hear"] == [{"code": "UPSTREAM_DIRTY", "job": "Job:Say"}], "the log knows it now"
+    for word in ("one", "two"):
+        ran = lab.succeed(sets=[f"Word={word}"])
+        assert [step for step, _ in ran.starts] == ["Job:Say", "Job:Hear"]
+        assert lab.content("Artifact:Hear.Heard") == word
+        assert codes(lab.plan(sets=[f"Word={word}"])) == {}, "although the file was made just before it was read"
+
+
 # --- packages ----------------------------------------------------------------------------------------------------
 
 

@@ -11,7 +11,7 @@ from whyrun.execution.protocol.framing import WorkerStart
 from whyrun.execution.protocol.messages import StepReads
 from whyrun.execution.reads.content import ReadContent
 from whyrun.execution.reads.glimpses import Sighted
-from whyrun.execution.reads.packages import packages_of
+from whyrun.execution.reads.packages import among_own, packages_of
 from whyrun.execution.reads.places import Places
 from whyrun.execution.reads.python_eye import PythonEye
 from whyrun.execution.reads.strace_eye import StraceEye
@@ -85,7 +85,7 @@ class Eyes:
         """After the end of all its processes. None: nothing was seen. `named`: see `packages_of`."""
         self.end()
         traced = self._places.sighted(self._strace.take()) if self._trace else Sighted()
-        packages = packages_of({*in_python.imported, *traced.imported}, named)
+        packages = packages_of({*in_python.imported, *among_own(traced.imported)}, named)
         if not (in_python or self._trace or packages):
             return None
         began = self._began - (time.time_ns() - self._clock())

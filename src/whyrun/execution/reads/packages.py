@@ -33,6 +33,13 @@ def imported_among(paths: Iterable[str]) -> set[str]:
     return set(_tops(path for path in paths if path.endswith((".py", ".pyc", ".so"))))
 
 
+def among_own(imported: Iterable[str]) -> set[str]:
+    """Those that this Python would import, too. A program may run another Python, whose packages are no matter of the
+    versions that are installed here: a plan would find them changed each time."""
+    own = {folder.rstrip("/") for folder in sys.path}
+    return {path for path in imported if path.rpartition("/")[0] in own}
+
+
 def _tops(files: Iterable[str | None]) -> Iterator[str]:
     for file in files:
         if file and _INSTALLED in file:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -82,7 +82,9 @@ class Observations:
             self._traced[table.name] = [read for read in observed.values() if read.by == "strace"]
         if known:
             unseen = [read for read in known if read.path not in observed]
-            observed |= {read.path: read for read in self._look(unseen, began, self._published_by(table))}
+            given = self._given_at(table, consumed)
+            for read in self._look(unseen, began, self._published_by(table)):
+                observed[read.path] = _certain(read, given)
         fields = ObservedFields(
             observed_field(observed.values(), self._put_blob) if observed else None,
             reads.traced,
@@ -108,7 +110,7 @@ class Observations:
         declared = {*self._snapshot.actions[table.name].files, *_bound_paths(consumed)}
         folders = {os.path.dirname(pattern) or "." for pattern in table.decl.code if "*" in pattern}
         published = self._published_by(table)
-        given = self._given_at(consumed) if self._snapshot.actions[table.name].in_project else {}
+        given = self._given_at(table, consumed)
         for each in seen:
             # The worker may be one of a sandbox, which a step may have taken over.
             if not is_project_path(each.path) or (each.kind == "file") != (each.sha256 is not None):
@@ -117,12 +119,8 @@ class Observations:
                 continue  # the names that `code:` matches count already
             if _is_in(each.path, declared) or (each.kind != "folder" and _is_in(each.path, published)):
                 continue
-            if each.kind == "unknown" and each.path in given:
-                # Published just before the step began, so that its time is too young for the worker.
-                yield Read(each.path, "file", given[each.path], each.by)
-                continue
             if each.kind != "folder":
-                yield Read(each.path, each.kind, each.sha256, each.by)
+                yield _certain(Read(each.path, each.kind, each.sha256, each.by), given)
                 continue
             own = own_names(published, each.path)
             if own.issuperset(each.changed):
@@ -130,10 +128,12 @@ class Observations:
             else:
                 yield Read(each.path, "unknown", by=each.by)
 
-    def _given_at(self, consumed: Consumption) -> dict[str, str]:
-        """By published path: the content of the files of other jobs that this instance is given."""
+    def _given_at(self, table: JobTable, consumed: Consumption) -> dict[str, str]:
+        """By published path: the content of files of other jobs that this instance is given, or is known to read."""
         given: dict[str, str] = {}
-        for entries in consumed.entries.values():
+        in_project = self._snapshot.actions[table.name].in_project
+        known = [consumed.observed] if consumed.observed else []
+        for entries in (*consumed.entries.values(), *known) if in_project else known:
             for entry in (entries,) if isinstance(entries, Entry) else entries:
                 if isinstance(entry.source, ArtifactAt):
                     at, table = entry.source, self._snapshot.dependency_graph.tables[entry.source.table]
@@ -147,6 +147,12 @@ class Observations:
             sites = (site for output in table.outputs for site in output.paths or ())
             self._published[table.name] = frozenset(os.path.normpath(split_site(site)[0]) for site in sites)
         return self._published[table.name]
+
+
+def _certain(read: Read, given: Mapping[str, str]) -> Read:
+    """A file that was published just before the step began, so that its time is too young to tell, is known all the
+    same."""
+    return Read(read.path, "file", given[read.path], read.by) if read.kind == "unknown" and read.path in given else read
 
 
 def _as_code(read: Read) -> str:
