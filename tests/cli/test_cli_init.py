@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
+import sys
 from pathlib import Path
 
+import pytest
 from cli_lab import dedent, other_lines, step_lines, tree, whyrun
 
+from project_lab import Lab
 from whyrun.cli.commands.init import FILES
+from whyrun.execution.reads.strace_eye import StraceEye
 
 
 def test_init_says_what_it_made_and_what_comes_next(tmp_path: Path) -> None:
@@ -60,3 +65,81 @@ def test_init_writes_over_nothing_and_makes_nothing_if_one_file_is_there(tmp_pat
            hint: name another folder, such as `whyrun init my-project`
         """)
     assert tree(tmp_path) == {"words.py": b"mine\n"}
+
+
+# --- from commands -----------------------------------------------------------------------------------------------
+
+SCRIPTS = {
+    "make.py": "import helper\nopen('clean.csv', 'w').write(open('data/raw.csv').read().upper() + helper.WORD)\n",
+    "train.py": "import sys\nprint(sys.argv[1], open('clean.csv').read(), file=open('out/model.txt', 'w'))\n",
+    "helper.py": "WORD = 'one'\n",
+    "data/raw.csv": "a,b\n",
+    "out/notes.md": "mine\n",
+}
+PYTHON = shlex.quote(sys.executable)
+IMPLIED = f"""\
+workflow: my-study
+defaults: {{workdir: project}}
+inputs:
+  RawCsv: {{type: file, default: data/raw.csv}}
+jobs:
+  Make:
+    uses: shell
+    with:
+      run: "{PYTHON} make.py"
+      file_raw_csv: ${{{{ inputs.RawCsv }}}}
+    code: [helper.py, make.py]
+    outputs:
+      CleanCsv: {{type: file, path: clean.csv}}
+  Train:
+    uses: shell
+    with:
+      run: "{PYTHON} train.py 3"
+      file_clean_csv: ${{{{ jobs.Make.outputs.CleanCsv }}}}
+    code: [train.py]
+    outputs:
+      ModelTxt: {{type: text, path: out/model.txt}}
+"""
+
+
+@pytest.fixture
+def study(tmp_path: Path) -> Path:
+    problem = StraceEye(tmp_path, str(tmp_path)).why_not()
+    if problem:
+        pytest.skip(problem)
+    folder = tmp_path / "My study"
+    for name, text in SCRIPTS.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
+
+
+def test_commands_become_the_workflow_that_they_imply_and_have_run(study: Path) -> None:
+    answer = whyrun(study, "init", "--from", f"{PYTHON} make.py", f"{PYTHON} train.py 3")
+    assert (answer.code, answer.err) == (0, f"$ {PYTHON} make.py\n$ {PYTHON} train.py 3\n")
+    assert answer.out.startswith("created workflow.yaml; r0001 recorded what the commands made\n")
+    text = (study / "workflow.yaml").read_text()
+    assert "".join(line for line in text.splitlines(keepends=True) if not line.startswith("#")) == IMPLIED
+    lab = Lab(study)
+    assert lab.plan().planned == []
+    (study / "helper.py").write_text("WORD = 'two'\n")
+    assert [job.id for job in lab.plan().planned] == ["Job:Make", "Job:Train"]
+    ran = lab.succeed()
+    assert (study / "out/model.txt").read_text() == "3 A,B\ntwo\n"
+    assert lab.plan().planned == []
+    assert [note for note in ran.heard.notes if "bind it" in note] == []  # it is bound, and read by its path
+
+
+def test_commands_that_fail_or_write_the_same_file_leave_no_workflow(study: Path) -> None:
+    def problem(*commands: str) -> str:
+        answer = whyrun(study, "init", "--from", *commands)
+        assert answer.code == 2
+        return next(line for line in answer.err.splitlines() if line.startswith("error["))
+
+    assert problem("echo x > clean.csv", "exit 3") == "error[USAGE]: `exit 3` ended with status 3"
+    same = "error[USAGE]: `echo y > a.txt` writes `a.txt`, as an earlier command does"
+    assert problem("echo x > a.txt", "echo y > a.txt") == same
+    assert problem() == "error[USAGE]: `--from` needs commands"
+    assert not (study / "workflow.yaml").exists()
+    (study / "workflow.yaml").write_text("")
+    assert problem("true") == "error[NAME_TAKEN]: `workflow.yaml` exists already"

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from whyrun.graph.fingerprint import counted
-from whyrun.graph.tables import Graph, InputAt, JobTable, Known
+from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable, Known, sources_of
 from whyrun.ids import split_site
 from whyrun.log.reads import own_names
 from whyrun.snapshot.observations import KnownRead
@@ -72,10 +72,11 @@ class ReadsLook:
     def _unbound(self, graph: Graph) -> list[UnboundRead]:
         found: dict[tuple[str, str], str] = {}
         for table, (by_row, _) in zip(graph.tables, self.columns, strict=True):
+            bound = _bound(table) if self.made and any(by_row) else frozenset[tuple[int, int]]()
             for number in set(by_row) if self.made else ():
                 for read in self.observations.reads_of(number):
                     for at in self.made[read.key].artifacts if read.key in self.made and read.kind != "folder" else ():
-                        if at.table != table.number:
+                        if at.table != table.number and (at.table, at.artifact) not in bound:
                             pair = table.name, graph.tables[at.table].name
                             found[pair] = min(read.shown, found.get(pair, read.shown))
         return sorted(UnboundRead(job, path, maker) for (job, maker), path in found.items())
@@ -163,3 +164,9 @@ def _published_by(graph: Graph, job: str) -> Iterable[str]:
         if table.name == job:
             for output in table.outputs:
                 yield from (split_site(site)[0] for site in output.paths or ())
+
+
+def _bound(table: JobTable) -> frozenset[tuple[int, int]]:
+    """The tables and outputs that the first row is given, and the others like it."""
+    sources = (source for slot in table.slots if slot.binding for source in sources_of(slot.column.at(0)))
+    return frozenset((source.table, source.artifact) for source in sources if isinstance(source, ArtifactAt))

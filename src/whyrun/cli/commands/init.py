@@ -75,18 +75,74 @@ FILES = {
 
 
 @click.command("init")
-@click.argument("folder", metavar="[DIR]", required=False, default=".", type=click.Path(file_okay=False))
+@click.argument("words", metavar="[DIR]", nargs=-1)
+@click.option(
+    "--from", "from_commands", is_flag=True, help="Run these commands, and write a workflow from what they do."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the created files as JSON.")
-def command(folder: str, as_json: bool) -> None:
+def command(words: tuple[str, ...], from_commands: bool, as_json: bool) -> None:
     """Create a small workflow to start from: workflow.yaml, words.py and two texts.
 
     It runs as it is. Existing files are not overwritten.
+
+    With --from, run commands of yours in this folder, in this order, and write the workflow.yaml that their reads and
+    writes imply. What they made is recorded, so `whyrun run` has nothing to do. This needs strace.
 
     \b
     Example:
       whyrun init
       whyrun init my-project
+      whyrun init --from 'python make_data.py' 'python train.py --depth 3'
     """
+    from whyrun.errors import error
+
+    if from_commands:
+        _from_commands(words, as_json=as_json)
+        return
+    if len(words) > 1:
+        hint = "name one folder; or write `whyrun init --from` before commands"
+        raise error("USAGE", f"`{words[1]}` is one argument too many", hint=hint)
+    _example(words[0] if words else ".", as_json=as_json)
+
+
+def _from_commands(commands: tuple[str, ...], *, as_json: bool) -> None:
+    from whyrun.cli.output import print_json
+    from whyrun.console.logger import WorkflowLogger
+    from whyrun.errors import error
+    from whyrun.execution.onboard.made_already import MadeAlready
+    from whyrun.execution.onboard.tracing import trace_commands
+    from whyrun.execution.onboard.workflow_text import job_names, workflow_text
+    from whyrun.execution.protocol.run_options import RunOptions
+    from whyrun.execution.run.session import run_workflow
+    from whyrun.planning.plan import PlanOptions
+    from whyrun.project import DEFAULT_FILE, Project
+
+    project, file = Path.cwd(), Path(DEFAULT_FILE)
+    if not commands:
+        raise error(
+            "USAGE", "`--from` needs commands", hint="whyrun init --from 'python make_data.py' 'python train.py'"
+        )
+    if file.exists():
+        raise error("NAME_TAKEN", f"`{file}` exists already", hint="move it away, or change to another folder")
+    traced = trace_commands(project, commands, project / ".whyrun", lambda line: click.echo(line, err=True))
+    name = "".join(c if c.isascii() and c.isalnum() else "-" for c in project.name.lower()).strip("-")
+    text = workflow_text(name if name[:1].isalpha() else f"w-{name}".rstrip("-"), traced)
+    with file.open("x", encoding="utf-8") as opened:
+        opened.write(text)
+    backend = MadeAlready(dict(zip(job_names(traced), traced, strict=True)))
+    result = run_workflow(
+        Project.open(file), PlanOptions(), RunOptions(jobs=1), WorkflowLogger(quiet=True), backend=backend
+    )
+    if as_json:
+        print_json({"folder": ".", "files": [str(file)], "run": result.run, "state": result.state})
+    else:
+        click.echo(f"created {file}; {result.run} recorded what the commands made")
+        click.echo("next: look at it, then `whyrun run`, which has nothing to do until something changes")
+    if result.exit_code:
+        click.get_current_context().exit(result.exit_code)
+
+
+def _example(folder: str, *, as_json: bool) -> None:
     from whyrun.cli.output import print_json
     from whyrun.errors import Diagnostic, InvalidError, error
 
