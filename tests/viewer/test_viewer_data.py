@@ -17,6 +17,7 @@ from cli_lab import whyrun
 from viewer_lab import open_state, view
 
 from project_lab import Lab
+from whyrun import __version__ as whyrun_version
 from whyrun.viewer.current import CurrentState, InvalidState, StateSource
 from whyrun.viewer.params import Params
 from whyrun.viewer.views import VIEWS, Views
@@ -140,7 +141,15 @@ def test_view_4_equals_runs_and_show(state: CurrentState, told: Lab) -> None:
     for run in told.runs():
         found = view(state, "run", id=run)
         assert printed(told, found["command"]) == found["facts"]
-    timeline = view(state, "run", id="r0001")["timeline"]
+    shown = view(state, "run", id="r0001")
+    assert shown["engine_version"] == whyrun_version
+    assert [(one["path"], one["text"]) for one in shown["sources"]] == [
+        ("workflow.yaml", (told.root / "workflow.yaml").read_text())
+    ]
+    seconds = [one["seconds"] for one in shown["slowest"]]
+    assert seconds == sorted(seconds, reverse=True)
+    assert len(seconds) == sum(one["steps"] for one in shown["by_job"]) == 7
+    timeline = shown["timeline"]
     marks = {timeline["steps"][mark["step"]]: mark["status"] for mark in timeline["marks"]}
     assert marks == {"Job:Epilogue": "CONDITION_FALSE"}
     assert sorted(timeline["steps"][step] for step in timeline["step"]) == sorted(

@@ -97,6 +97,23 @@ def test_view_2_the_graph_and_the_edges_in_focus_are_those_of_the_plan(shown: Vi
     assert shown.hash == "#/why/Job%3AMontage"
 
 
+def test_view_2_a_state_that_the_page_does_not_know_is_shown_by_its_name(viewer: Viewer, served: Served) -> None:
+    """As of a newer server: nothing is guessed, and nothing breaks."""
+
+    def newer(route: Any) -> None:
+        answer = route.fetch()
+        graph = answer.json()
+        for node in graph["nodes"]:
+            node["states"] = {"quarantined": node["count"]}
+        route.fulfill(response=answer, json=graph)
+
+    viewer.page.route("**/api/graph", newer)
+    viewer.start(served.url)
+    assert set(viewer.boxes().values()) >= {"quarantined"}
+    assert "quarantined" in viewer.main_text()
+    assert viewer.wrong == []
+
+
 def test_view_3_artifacts_are_shown_as_they_are(shown: Viewer, served: Served) -> None:
     known = {row["id"]: row for row in served.lab.whyrun("status", "--all", "--json").json["artifacts"]}
     shown.go("artifacts")
