@@ -44,26 +44,32 @@ class PythonEye:
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
         self._ask: Callable[[], None] | None = None
+        self._table: dict[str, _Handler] = {}
         self.links = False  # it made a symbolic link, which may lead from the scratch folder into the project
 
     def watch(self, ask: Callable[[], None] | None = None) -> None:
         """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
         that this eye does not see, such as a child process."""
         self._ask = ask
+        self._table = self._table or self._handlers()
         if not _installed:
             sys.addaudithook(_hook)
             os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
             _installed.append(True)
         _eyes[:] = [self]
-        _handlers.update(self._handlers())
+        _handlers.update(self._table)
 
     def rest(self) -> None:
         _handlers.clear()
         _eyes.clear()
 
+    def mark(self) -> tuple[int, ...]:
+        """Another one once there is more to take."""
+        self._read_shared()
+        return (*map(len, self._seen), len(sys.modules), self.links)
+
     def take(self) -> Glimpses:
         """Everything noted so far."""
-        self._read_shared()
         opened, listed, written, connected = (set(_texts(paths)) for paths in self._seen)
         return Glimpses(opened, listed, written, connected, imported_since(self._modules), self.links)
 
