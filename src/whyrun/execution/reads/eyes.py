@@ -28,6 +28,8 @@ class Eyes:
         self._content = ReadContent(start.project, clock)
         self._python: PythonEye | None = None
         self._strace = StraceEye(Path(start.scratch), start.project)
+        self._mark: tuple[int, ...] = ()
+        self._sighted = Sighted()  # in this process, by all its steps, at this mark
         self._began = 0
         self._trace = False
         self._request: TraceRequest | None = None
@@ -77,7 +79,12 @@ class Eyes:
 
     def sighted(self) -> Sighted:
         """After its end."""
-        return self._places.sighted(self._python.take()) if self._python is not None else Sighted()
+        if self._python is None:
+            return Sighted()
+        mark = self._python.mark()
+        if mark != self._mark:
+            self._mark, self._sighted = mark, self._places.sighted(self._python.take())
+        return self._sighted
 
     # --- in the worker --------------------------------------------------------------------------------------------
 

@@ -10,6 +10,7 @@ shares with the process of the step. A child that is another program, or a fresh
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from whyrun.execution.reads.packages import imported_since
 from whyrun.execution.reads.trace_request import python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_IMPORT_SYSTEM = "<frozen importlib"
+_IMPORT_SYSTEM = ("<frozen importlib", os.path.dirname(importlib.__file__))  # also `importlib.metadata`
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system")
 
 _Handler = Callable[[tuple[Any, ...]], None]
@@ -44,26 +45,32 @@ class PythonEye:
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
         self._ask: Callable[[], None] | None = None
+        self._table: dict[str, _Handler] = {}
         self.links = False  # it made a symbolic link, which may lead from the scratch folder into the project
 
     def watch(self, ask: Callable[[], None] | None = None) -> None:
         """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
         that this eye does not see, such as a child process."""
         self._ask = ask
+        self._table = self._table or self._handlers()
         if not _installed:
             sys.addaudithook(_hook)
             os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
             _installed.append(True)
         _eyes[:] = [self]
-        _handlers.update(self._handlers())
+        _handlers.update(self._table)
 
     def rest(self) -> None:
         _handlers.clear()
         _eyes.clear()
 
+    def mark(self) -> tuple[int, ...]:
+        """Another one once there is more to take."""
+        self._read_shared()
+        return (*map(len, self._seen), len(sys.modules), self.links)
+
     def take(self) -> Glimpses:
         """Everything noted so far."""
-        self._read_shared()
         opened, listed, written, connected = (set(_texts(paths)) for paths in self._seen)
         return Glimpses(opened, listed, written, connected, imported_since(self._modules), self.links)
 

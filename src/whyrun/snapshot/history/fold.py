@@ -76,7 +76,7 @@ class RunFold:
 
     def feed(self, events: Iterable[scan.LeanEvent]) -> None:
         seq, name = self.seq, self.name
-        open_, is_own, untraced = self.open, PLAIN_OWN.fullmatch, self.reads.untraced
+        open_, is_own, executed = self.open, PLAIN_OWN.fullmatch, self.reads.steps
         for event in events:
             seq += 1
             if event.seq != seq or event.session != name:
@@ -116,7 +116,7 @@ class RunFold:
                 attempt.outputs = tuple(entry[1])
                 attempt.duration = event.duration
                 if event.observed is NOTHING and event.packages is NOTHING and not event.traced:
-                    untraced.append((event.step_id, attempt))
+                    executed.append(event.step_id)
                 else:
                     self.observe(event, attempt, seq)
                 self.end_attempt(event.step_id, attempt)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from whyrun.errors import error
 from whyrun.log.lean_events import NOTHING, ArtifactAdopted, ResultKept, StepComplete, StepFailed
 from whyrun.snapshot.index import split_step
-from whyrun.snapshot.records import Attempt, Records
+from whyrun.snapshot.records import Attempt, Records, StepRecord
 
 GetBlob = Callable[[str], bytes]
 WithReads = StepComplete | StepFailed | ArtifactAdopted | ResultKept
@@ -24,7 +24,8 @@ class ReadsFold:
     def __init__(self, records: Records, run: int, get_blob: GetBlob) -> None:
         """`get_blob`: the long lists of reads, which are in the store."""
         self.records, self.run, self.get_blob = records, run, get_blob
-        self.untraced: list[tuple[str, Attempt]] = []  # executed steps
+        self.steps: list[str] = []  # executed
+        self.traced: set[int] = set()  # attempts, by the line of their start
 
     def numbers(self, event: WithReads) -> tuple[int, int]:
         """Of its reads and of its packages: see `Observations`."""
@@ -37,26 +38,36 @@ class ReadsFold:
         return reads, packages
 
     def ended(self, step: str, attempt: Attempt, *, traced: bool) -> None:
-        if not traced:
-            self.untraced.append((step, attempt))
-        elif attempt.ok:
-            observations = self.records.observations
-            observations.traced[split_step(step)[0]] = self.run, observations.strace_only(attempt.reads)
+        self.steps.append(step)
+        if traced:
+            self.traced.add(attempt.seq)
+            if attempt.ok:
+                observations = self.records.observations
+                observations.traced[split_step(step)[0]] = self.run, observations.strace_only(attempt.reads)
 
     def finish(self) -> None:
         """Steps that were not traced have read, too, what only strace saw on the traced instance of their job.
 
         This is known at the end of the run only: the traced instance may end last.
         """
-        traced = self.records.observations.traced
-        for step, attempt in self.untraced if traced else ():
-            _, more = traced.get(split_step(step)[0], (0, 0))
-            reads = self.records.observations.joined(attempt.reads, more)
-            if reads != attempt.reads:
-                attempt.reads, record = reads, self.records.steps[step]
-                record.settled = _without_superseded(record.settled, attempt)
-                if record.settled == [record.latest]:
-                    record.settled = None
+        observations = self.records.observations
+        for step in dict.fromkeys(self.steps) if observations.traced else ():
+            _, more = observations.traced.get(split_step(step)[0], (0, 0))
+            record = self.records.steps.get(step) if more else None
+            for attempt in _executed(record, self.run) if record is not None else ():
+                reads = attempt.reads if attempt.seq in self.traced else observations.joined(attempt.reads, more)
+                if record is not None and reads != attempt.reads:
+                    attempt.reads = reads
+                    record.settled = _without_superseded(record.settled, attempt)
+                    if record.settled == [record.latest]:
+                        record.settled = None
+
+
+def _executed(record: StepRecord, run: int) -> list[Attempt]:
+    """The executed attempts of a run that a record holds, oldest first."""
+    held = (*(record.settled or ()), *(record.unadopted or ()), record.success, record.latest)
+    found = {one.seq: one for one in held if one is not None and one.run == run and not one.origin}
+    return [found[seq] for seq in sorted(found)]
 
 
 def _without_superseded(settled: list[Attempt] | None, attempt: Attempt) -> list[Attempt] | None:
