@@ -55,7 +55,8 @@ MADE_ONCE = {
     "postgres_server": "databases",
     "chromium": "browser",
     "image": "containers",
-    "made": "made",
+    "told_tales": "verify",
+    "original": "gc",
 }
 
 
@@ -70,10 +71,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def _group(item: pytest.Function) -> str | None:
     """Tests of a module that share a fixture run in one process, too: one process for each parameter of the fixture."""
+    if (mark := item.get_closest_marker("xdist_group")) is not None:
+        return str(mark.args[0])
     fixtures = {name: found[-1] for name, found in item._fixtureinfo.name2fixturedefs.items()}
     for name, group in MADE_ONCE.items():
         if name in fixtures and fixtures[name].scope != "function":
-            return f"{group}-{item.path.parent.name}" if group == "made" else group
+            return group
     shared = [name for name, fixture in fixtures.items() if fixture.scope == "module"]
     if not shared:
         return None

@@ -237,8 +237,7 @@ def test_an_edit_while_it_is_imported_is_found_out_although_it_is_taken_back(
     assert not (lab.project / "out/a.txt").exists()
 
 
-@pytest.mark.parametrize("kind", ["pth", "finder"])
-def test_a_sandbox_has_it_from_the_copy_of_the_project_and_sees_no_data_beside(tmp_path: Path, kind: str) -> None:
+def test_a_sandbox_has_it_from_the_copy_of_the_project_and_sees_no_data_beside(tmp_path: Path) -> None:
     problem = why_unavailable()
     if problem is not None:
         pytest.skip(problem.message)
@@ -246,7 +245,7 @@ def test_a_sandbox_has_it_from_the_copy_of_the_project_and_sees_no_data_beside(t
         "import os, mypkg\ndef go():\n    return {'Out': str(sorted(os.listdir(os.path.dirname(mypkg.__file__))))}\n"
     )
     lab = machine(tmp_path / "p", tmp_path / "python", MAIN | PACKAGE | {"main.py": source, "src/mypkg/data.csv": "1"})
-    lab.install(kind)
+    lab.install("finder")
     code, told = lab.whyrun("run", "--backend", "sandbox")
     assert (code, lab.out if code == 0 else told) == (0, "['__init__.py', 'deep.py']")
 

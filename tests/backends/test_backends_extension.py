@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import toy_backend
 from click.testing import CliRunner
-from parity_lab import ENDINGS, TEN_STEPS, parity
+from parity_lab import ENDINGS, SETTINGS, TEN_STEPS, parity
 
 import whyrun
 from whyrun.api import BackendKeywords
@@ -48,7 +48,7 @@ class Silent:
 def evidence(folder: Path, ending: str, backend: str, options: dict[str, str]) -> Path:
     """Run the ten steps on a backend, from an empty state; the folder of the run."""
     shutil.copytree(TEN_STEPS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "whyrun.toml").write_text(ENDINGS[ending].settings)
+    (folder / "whyrun.toml").write_text(SETTINGS)
     sets = [word for word in ENDINGS[ending].words if "=" in word]
     run_options = RunOptions(jobs=2, backend=backend, backend_options=options)
     result = run_workflow(Project.open(folder / "workflow.yaml", sets=sets), PlanOptions(), run_options, Silent())

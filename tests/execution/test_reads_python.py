@@ -58,6 +58,9 @@ STEPS = {
         def database():
             with sqlite3.connect(PROJECT / "data/d.db") as d:
                 return {"T": str(d.execute("pragma user_version").fetchone()[0])}
+        def template():
+            from jinja2 import Environment, FileSystemLoader
+            return {"T": Environment(loader=FileSystemLoader(PROJECT / "pages")).get_template("a.txt").render()}
         def size(path): return len(Path(path).read_text())
         def pool():
             with ProcessPoolExecutor(1, mp_context=get_context("fork")) as p:
@@ -75,6 +78,8 @@ STEPS = {
         """,
     "plugin.py": "NAME = 'p'\n",
     "tools/make.py": "NAME = 'm'\n",
+    "pages/a.txt": "{% include 'b.txt' %}",
+    "pages/b.txt": "b",
     "data/x.csv": "x\n",
     "data/y.csv": "y\n",
     "data/.hidden": "",
@@ -82,7 +87,7 @@ STEPS = {
     ".git/HEAD": "ref",
     "data/d.db": b"",
 }
-JOBS = ("absolute", "relative", "by_name", "run_file", "absent", "listing", "database", "pool", "link")
+JOBS = ("absolute", "relative", "by_name", "run_file", "absent", "listing", "database", "pool", "link", "template")
 
 
 def jobs(*names: str) -> str:
@@ -110,6 +115,7 @@ def test_what_the_log_records_of_each_way_to_read_a_file_of_the_project(project:
         "Job:Database": {"data/d.db": sha("")},
         "Job:Pool": x,
         "Job:Link": x,
+        "Job:Template": {"pages/a.txt": sha("{% include 'b.txt' %}"), "pages/b.txt": sha("b")},
     }
 
 

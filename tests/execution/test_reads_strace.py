@@ -137,7 +137,9 @@ def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
     }
 
 
-def test_a_python_step_is_traced_once_it_starts_a_program(project: Make) -> None:
+def test_a_python_step_is_traced_once_it_starts_a_program_or_loads_a_library_that_opens_files_from_c(
+    project: Make,
+) -> None:
     code = """
         import os, subprocess, sys
         PROJECT = os.environ["WHYRUN_PROJECT"]
@@ -145,12 +147,17 @@ def test_a_python_step_is_traced_once_it_starts_a_program(project: Make) -> None
             open(f"{PROJECT}/data/x.csv").read()
             return {"T": subprocess.run([sys.executable, f"{PROJECT}/tool.py"], capture_output=True, text=True).stdout}
         def alone(): return {"T": open(f"{PROJECT}/data/x.csv").read()}
+        def in_c():
+            import duckdb
+            (row,) = duckdb.sql(f"from read_csv('{PROJECT}/data/*.csv', header=false)").fetchall()
+            return {"T": row[0]}
         """
     workflow = """
     workflow: w
     jobs:
       Program: {uses: python, with: {call: "steps:program"}, outputs: {T: {type: text}}}
       Alone: {uses: python, with: {call: "steps:alone"}, outputs: {T: {type: text}}}
+      InC: {uses: python, with: {call: "steps:in_c"}, outputs: {T: {type: text}}}
     """
     tool = "import helper\nprint(helper.clean(' x '))\n"
     lab = project(workflow, {"steps.py": code, "tool.py": tool, "helper.py": HELPER, "data/x.csv": "x"})
@@ -159,6 +166,7 @@ def test_a_python_step_is_traced_once_it_starts_a_program(project: Make) -> None
     assert observed(ran) == {
         "Job:Program": [data, file("helper.py", HELPER), file("tool.py", tool)],
         "Job:Alone": [data],
+        "Job:InC": [Read("data", "folder", folder_sha256(["x.csv"]), "strace"), file("data/x.csv", "x")],
     }
     assert all(event.traced for event in ends(ran).values())
 

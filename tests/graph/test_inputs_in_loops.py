@@ -155,6 +155,7 @@ def test_ids_and_assumptions(lab: Lab) -> None:
     for text, planned in (
         ("Input:Network[asia]=changed", {"Job:Learn[asia][3]", "Job:Learn[asia][4]", "Job:All"}),
         ("Input:Sheet[b].mask=m/a.txt", {"Job:Any[b]", "Job:Cut[b]", "Job:Masks"}),
+        ("Input:Mask[b]=changed", {"Job:Any[b]", "Job:Cut[b]", "Job:Masks"}),
     ):
         inputs, _ = assume(opened.workflow, opened.inputs, [text], observer)
         other = lab.opened()
@@ -166,9 +167,16 @@ def test_show_says_that_a_file_is_absent(lab: Lab) -> None:
     facts = id_facts(lab.opened(), "Input:Mask[b]")
     assert facts == {
         "kind": "input", "id": "Input:Mask[b]", "type": "file", "absent": True, "changed": [],
-        "read_by": facts["read_by"],
+        "path": "m/b.txt", "size": None, "read_by": ["Job:Any[b]", "Job:Cut[b]", "Job:Masks"],
     }  # fmt: skip
     assert id_facts(lab.opened(), "Input:Network")["keys"] == ["asia", "cancer"]
+
+
+def test_no_output_is_published_where_a_file_may_be_that_need_not_be_there(project: Make) -> None:
+    job = "  Made: {uses: shell, with: {run: x}, outputs: {T: {type: text, path: m/b.txt}}}\n"
+    (only,) = project(TEXT + job, FILES).opened().problems
+    assert only.code == "DUPLICATE_OUTPUT_PATH"
+    assert "m/b.txt" in only.message
 
 
 def test_a_computed_path_without_a_loop(project: Make) -> None:
@@ -212,7 +220,7 @@ DECL = 'Network: {type: file, for: [network], path: "${{ inputs.Root }}/${{ netw
         (DECL, DECL.replace("}.xdsl\"", "}.xdsl\", default: x"), "input `Network` has a `path`, so it has no `default`",
          "remove one of them"),
         (DECL, 'Network: {type: file, for: [network], path: "${{ seed }}"}',
-         "the loop `seed` is not in this job's `for:`", "add it: `for: [network, seed]`"),
+         "the loop `seed` is not in this input's `for:`", "add it: `for: [network, seed]`"),
         (DECL, 'Network: {type: file, for: [network], path: "${{ exists(inputs.Mask[\'a\']) }}"}',
          "`inputs.Mask` cannot be used in `path:` of input `Network`: its own path is computed",
          "use what its `path:` uses"),

@@ -85,26 +85,25 @@ BACKENDS: dict[str, BackendSetup] = {
 
 @dataclass(frozen=True)
 class Ending:
-    """One way in which the ten steps end: the words that lead there, settings, and the exit status."""
+    """One way in which the ten steps end: the words that lead there, and the exit status."""
 
     words: tuple[str, ...]
     exit_code: int
-    settings: str = 'prepare = "echo ready"\n'  # whyrun.toml
 
 
+SETTINGS = 'prepare = "echo ready"\n'  # whyrun.toml
 ENDINGS: dict[str, Ending] = {
     "success": Ending((), 0),
     "failure": Ending(("--set", "Break=step"), 1),
     "time-out": Ending(("--set", "Break=time"), 1),
     "death": Ending(("--set", "Break=death"), 1),
-    "prepare": Ending((), 1, 'prepare = "echo nothing is ready >&2; exit 7"\n'),
 }
 
 
 def ten_steps(folder: Path, backend: str, ending: str) -> Path:
     """Run the ten steps on a backend, from an empty state; the run's folder."""
     shutil.copytree(TEN_STEPS, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "whyrun.toml").write_text(ENDINGS[ending].settings)
+    (folder / "whyrun.toml").write_text(SETTINGS)
     with BACKENDS[backend].environment() as variables:
         done = run(folder, "run", "--quiet", *BACKENDS[backend].words, *ENDINGS[ending].words, env=variables)
     assert done.returncode == ENDINGS[ending].exit_code, done.stdout + done.stderr

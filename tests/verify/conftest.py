@@ -9,15 +9,15 @@ from verify_lab import Tales, make
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tales, Tales]:
+def told_tales(tmp_path_factory: pytest.TempPathFactory) -> tuple[Tales, Tales]:
     return make(tmp_path_factory.mktemp("tales"))
 
 
 @pytest.fixture
-def tales(made: tuple[Tales, Tales], tmp_path: Path) -> Tales:
-    return made[0].copy(tmp_path / "project")
+def tales(told_tales: tuple[Tales, Tales], tmp_path: Path) -> Tales:
+    return told_tales[0].copy(tmp_path / "project")
 
 
 @pytest.fixture
-def killed(made: tuple[Tales, Tales], tmp_path: Path) -> Tales:
-    return made[1].copy(tmp_path / "killed")
+def killed(told_tales: tuple[Tales, Tales], tmp_path: Path) -> Tales:
+    return told_tales[1].copy(tmp_path / "killed")

@@ -95,7 +95,8 @@ export class GraphElement extends ZoomElement {
       // A short chain with long names is easier to read from top to bottom.
       if (direction === 'LR' && large(result) < UPRIGHT && nodes.length < FEW) {
         placed = await place(nodes, lines, 'TB')
-        if (large(placed) > large(result) * 1.2) [result, direction] = [placed, 'TB']
+        // The lines of a folded graph are harder to follow.
+        if (large(placed) > large(result) * (result.folds ? 0.8 : 1.2)) [result, direction] = [placed, 'TB']
       }
       if (ask !== this.asked) return
       this.placed = {
@@ -360,7 +361,8 @@ export class GraphElement extends ZoomElement {
   beginning() {
     const {model, spots} = this.placed
     const urgency = (box) => (QUIET.has(loud(box)) ? 99 : rank(loud(box)))
-    const along = (box) => (spots.get(box.id).band ?? 0) * 1e6 + spots.get(box.id).x
+    const along = ({id}) =>
+      this.placed.direction === 'TB' ? spots.get(id).y : (spots.get(id).band ?? 0) * 1e6 + spots.get(id).x
     const order = (a, b) => urgency(a) - urgency(b) || along(a) - along(b)
     return this.chosen() ?? spots.get([...model.boxes].sort(order)[0].id)
   }

@@ -41,7 +41,7 @@ export function sentence(reason) {
       return reason.change
         ? html`${idLink(reason.artifact)}
           ${CHANGES[reason.change] ?? reason.change}${reason.path ? html`: <code>${reason.path}</code>` : nothing}.`
-        : html`${idLink(reason.artifact)} was never made.`
+        : html`${idLink(reason.artifact)} was not made yet.`
     case 'INPUT_CHANGED':
       return inputSentence(reason)
     case 'UPSTREAM_FAILED':

@@ -120,7 +120,7 @@ export function said(run) {
 }
 
 function small({timeline, id}) {
-  if (!timeline?.step?.length) return html`<div class="small-timeline"></div>`
+  if (!timeline?.step?.length) return nothing
   const scale = scaleOf(timeline)
   const steps = lanesOf(timeline, scale.end).filter((step) => step.lane < LANES)
   const lanes = Math.max(...steps.map((step) => step.lane)) + 1

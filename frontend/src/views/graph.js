@@ -157,7 +157,7 @@ function ownCodes(nodes) {
 
 const BECAUSE = {
   RETRY_PREVIOUS_FAILURE: (n) => `${plural(n, 'job')} failed last time`,
-  MISSING_OUTPUT: (n) => `${plural(n, 'job')} ${n === 1 ? 'lacks its' : 'lack their'} output`,
+  MISSING_OUTPUT: (n, at) => `${plural(n, 'job')} ${at ? 'had' : n === 1 ? 'has' : 'have'} no output`,
   INPUT_CHANGED: (n) => (n === 1 ? 'something that a job reads changed' : `what ${count(n)} jobs read changed`),
   FORCED: (n) => `you forced ${plural(n, 'job')}`,
 }
@@ -172,7 +172,7 @@ function cause(ctx, code, n, nodes) {
     ? `${plural(n, 'job')} never ran`
     : code === 'INPUT_CHANGED' && n === 1 && rows[0]
       ? changedName(ctx.read('why', {id: rows[0].id}).value, bare(rows[0].id))
-      : (BECAUSE[code]?.(n) ?? `${codeWords(code)}: ${plural(n, 'job')}`)
+      : (BECAUSE[code]?.(n, ctx.state.at) ?? `${codeWords(code)}: ${plural(n, 'job')}`)
   const opened = all || n > 12 ? [] : rows.slice(0, OPENED)
   return html`<section class="cause" data-code=${code}>
     <h2><span class="lead">Because</span> ${heading}</h2>

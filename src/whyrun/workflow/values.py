@@ -71,8 +71,9 @@ class InputValue(msgspec.Struct, frozen=True):
             yield f"{id_}[{format_index(index)}]", item
 
 
-def absent_value(type_: Type) -> InputValue:
-    return InputValue(type_, None, "", None, None)
+def absent_value(type_: Type, path: str | None = None) -> InputValue:
+    """`path`: where the file would be, so that no output is published there."""
+    return InputValue(type_, None, "", None, path)
 
 
 class IndexProblem(Exception):

@@ -52,14 +52,14 @@ def step_cfg(
         entry = consumed.entries[slot.name]
         if slot.binding:
             if isinstance(entry, Members):
-                inputs[slot.name] = [_input_spec(graph, e) for e in entry]
+                inputs[slot.name] = [_input_spec(graph, e, action) for e in entry]
                 if entry.is_named:
                     keys[slot.name] = [list(parse_id(f"Job:x{e.under}").segments[0].indices) for e in entry]
             elif entry.source is None:  # `named(…)` without members
                 inputs[slot.name], keys[slot.name] = [], []
             else:
                 assert isinstance(entry, Entry)
-                inputs[slot.name] = _input_spec(graph, entry)
+                inputs[slot.name] = _input_spec(graph, entry, action)
             value: Any = {"$input": slot.name}
         else:
             assert isinstance(entry, Entry)
@@ -109,7 +109,7 @@ def _output_specs(table: JobTable, position: int, *, in_project: bool) -> dict[s
     return outputs
 
 
-def _input_spec(graph: Graph, entry: Entry) -> InputSpec:
+def _input_spec(graph: Graph, entry: Entry, action: ActionFacts) -> InputSpec:
     source = entry.source
     if isinstance(source, InputAt):
         return _workflow_input(source.id, source.value, entry.form)
@@ -117,7 +117,10 @@ def _input_spec(graph: Graph, entry: Entry) -> InputSpec:
     table = graph.tables[source.table]
     spec = table.artifacts[source.artifact]
     suffix = table.output_of(source.artifact).suffix if spec.type in FILE_TYPES and not spec.is_leaf else ""
-    return InputSpec(entry.id, entry.sha256, spec.type, suffix, value=entry.value)
+    output = table.output_of(source.artifact)
+    own = output.paths[source.position] if action.in_project and output.paths is not None else None
+    published = None if spec.is_leaf or output.append else own
+    return InputSpec(entry.id, entry.sha256, spec.type, suffix, value=entry.value, published=published)
 
 
 def _workflow_input(id_: str, value: InputValue, form: str) -> InputSpec:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from whyrun.actions.code.editable import BUNDLED
@@ -48,6 +48,13 @@ class ProjectFolder:
             shutil.copytree(source, target)
         else:
             shutil.copy2(source, target)
+
+    def give(self, path: str, export: Callable[[Path], object]) -> None:
+        """Before the step: put a file or folder of another job at the path where it is published, in a copy."""
+        target = self.path / path
+        if not self._live and not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            export(target)
 
     def collect(self, outputs: Mapping[str, Path]) -> None:
         """After the step: move what it wrote at the paths of outputs to where they are collected, unless it wrote them

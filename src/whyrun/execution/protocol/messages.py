@@ -222,6 +222,7 @@ class InputSpec(msgspec.Struct, omit_defaults=True, frozen=True):
     value: Any = msgspec.UNSET  # of a workflow input that is a value
     path: str | None = None  # of a workflow input that is a file: relative to the project
     members: list[InputSpec] | None = None  # a whole array of files (T[]), element by element
+    published: str | None = None  # of an artifact, for a step in the project folder: its own path there
 
 
 class OutputSpec(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -10,6 +10,7 @@ shares with the process of the step. A child that is another program, or a fresh
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -22,7 +23,7 @@ from whyrun.execution.reads.packages import imported_since
 from whyrun.execution.reads.trace_request import python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
-_IMPORT_SYSTEM = "<frozen importlib"
+_IMPORT_SYSTEM = ("<frozen importlib", os.path.dirname(importlib.__file__))  # also `importlib.metadata`
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system")
 
 _Handler = Callable[[tuple[Any, ...]], None]

@@ -3,13 +3,15 @@
 Lines of several processes are interleaved: a call that another process interrupts stands in two lines. The form is
 that of `strace -f -y`: descriptors, the working folder too, are followed by their path in `<>`.
 
-Python lists each folder of its path before it imports from there, and again when the folder has changed. That does not
-count: it comes right after a `stat` of the folder that tells a new time, and the program opened a module there.
+Python lists each folder of its path before it imports from there, and again when the folder has changed; and once more
+to look for installed packages (`importlib.metadata`). That does not count: it comes right after a `stat` of the folder,
+once for each time that this tells, and the program opened a module there.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -47,9 +49,17 @@ class _Program:
     """What one executed program and its forks did with folders."""
 
     is_python: bool = False
-    listed: dict[str, str] = field(default_factory=dict)  # folder → when it had been changed, as Python was told
-    of_imports: set[str] = field(default_factory=set)
+    # Folder, and when it had been changed as Python was told → how often it was listed then.
+    listed: Counter[tuple[str, str]] = field(default_factory=Counter)
+    has_hook: bool = False  # it runs Python already, and the audit hook sees which folders that lists
+    uses_metadata: bool = False
     modules: set[str] = field(default_factory=set)  # folders of the Python files that it opened
+
+    def listed_by_itself(self) -> Iterator[str]:
+        """The folders that it listed for another reason than to import from there."""
+        for (folder, _), times in self.listed.items():
+            if folder not in self.modules or (times > 1 + self.uses_metadata and not self.has_hook):
+                yield folder
 
 
 @dataclass(slots=True)
@@ -81,7 +91,8 @@ class Trace:
         self.seen = Glimpses()
         self._folder, self._root = folder, project.rstrip("/")
         self._processes: dict[int, _Process] = {}
-        self._first = _Program(imports_from is not None, modules={*(imports_from or ())})
+        has_hook = imports_from is not None
+        self._first = _Program(has_hook, modules={*(imports_from or ())}, has_hook=has_hook)
         self._programs = [self._first]
         self._parents: dict[int, int] = {}
         self._acts: dict[str, Callable[[_Process, _Call, _Look], None]] = {
@@ -105,7 +116,7 @@ class Trace:
                 looked_at, process.looked_at = process.looked_at, ("", "")
                 act(process, call, looked_at)
         for program in self._programs:
-            self.seen.listed |= program.of_imports - program.modules
+            self.seen.listed.update(program.listed_by_itself())
         return self.seen
 
     def _process(self, pid: int) -> _Process:
@@ -152,9 +163,8 @@ class Trace:
             return
         (folder, changed), process.open_folder = process.open_folder, None
         program = process.program
-        if program.is_python and changed and changed != program.listed.get(folder):
-            program.of_imports.add(folder)
-            program.listed[folder] = changed
+        if program.is_python and changed:
+            program.listed[folder, changed] += 1
         else:
             self.seen.listed.add(folder)
 
@@ -202,6 +212,7 @@ def _note_module(program: _Program, path: str) -> None:
     if path.endswith((".py", ".pyc")):
         folder, _, name = path.replace("/__pycache__/", "/").rpartition("/")
         program.modules.add(folder)
+        program.uses_metadata = program.uses_metadata or "/importlib/metadata" in folder
         if name.startswith("__init__."):
             program.modules.add(os.path.dirname(folder))
 

@@ -323,6 +323,15 @@ def input_files(specs: Iterable[InputSpec | list[InputSpec]]) -> Iterator[str]:
             yield spec.path
 
 
+def published_files(specs: Iterable[InputSpec | list[InputSpec]]) -> Iterator[tuple[str, InputSpec]]:
+    """The artifacts among these that are published, with their paths."""
+    for spec in specs:
+        if isinstance(spec, list):
+            yield from published_files(spec)
+        elif spec.published is not None and spec.value is msgspec.UNSET:
+            yield spec.published, spec
+
+
 def put_in_place(value: Any, inputs: Mapping[str, Any]) -> Any:
     """The `with:` block with every `{"$input": name}` replaced by the input."""
     if isinstance(value, dict):

@@ -188,6 +188,8 @@ def end_descendants(spared: Collection[int] = ()) -> None:
     """Kill and reap every process that a step left running, except the `spared` children of this process and the
     processes below them."""
     for _ in range(20):  # a process may start another before it dies
+        if not has_strays(spared):  # else every process of the machine is looked at
+            return
         kept = {*spared, *(below for root in spared for below in descendants(root))} if spared else ()
         strays = [pid for pid in descendants(os.getpid()) if pid not in kept]
         if not strays:

@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Iterable
 from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ from whyrun.execution.worker.materialize import (
     check_secrets,
     input_files,
     parameters_of,
+    published_files,
     with_secrets,
 )
 from whyrun.execution.worker.processes import PeakMemory, Resources, end_descendants, has_strays
@@ -353,6 +355,8 @@ class StepRunner:
         os.environ.update(context.variables)
         if cfg.workdir == IN_PROJECT:
             self._project_folder.make_ready((path for _, path in own_paths(cfg)), input_files(cfg.inputs.values()))
+            for path, spec in published_files(cfg.inputs.values()):
+                self._project_folder.give(path, partial(self._sources.export, spec.sha256, type=spec.type))
             context.work_dir = self._project_folder.path
             os.chdir(context.work_dir)
 

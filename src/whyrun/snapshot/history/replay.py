@@ -161,7 +161,7 @@ def _input_json(value: InputValue) -> dict[str, Any]:
         if value.keys is not None:
             found["keys"] = value.keys.order
     elif value.is_absent:
-        pass  # the empty hash says so
+        pass  # the empty hash says so; where it would be concerns only the check of output paths
     elif value.path is not None:
         found["path"] = value.path
     else:

@@ -367,7 +367,7 @@ class InputObserver:
             if not is_utf8(path):  # found by a pattern
                 problems = [Diagnostic("NAME_INVALID", f"the name of {path!r} is not UTF-8", hint=_RENAME)]
             elif sha is None and not required:
-                found.append(absent_value(type_))
+                found.append(absent_value(type_, path))
                 continue
             elif sha is None:
                 hint = self._near(path, folders) or missing_hint

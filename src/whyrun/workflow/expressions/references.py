@@ -122,7 +122,8 @@ def check_loop(name: str, place: Place, scope: Scope, problems: Problems) -> Non
         raise Refused  # it may be declared in a part that could not be read
     if name in scope.names.loops:
         if "loops" in scope.roots:
-            message = f"the loop `{name}` is not in this job's `for:`"
+            whose = "input" if scope.before_files else "job"
+            message = f"the loop `{name}` is not in this {whose}'s `for:`"
             hint = f"add it: `for: [{', '.join([*scope.loops, name])}]`"
         else:
             message, hint = f"there is no loop `{name}` {scope.where}", "use inputs and literals"
