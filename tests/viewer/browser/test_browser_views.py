@@ -240,7 +240,7 @@ WAITING = """
           text: ${{ jobs.Quick.outputs.T }}
           run: |
             echo "it waits" >&2
-            until [ -e "$WHYRUN_PROJECT/go" ]; do sleep 0.05; done
+            until [ -e "$WHYRUN_PROJECT/../go" ]; do sleep 0.05; done
             cp "$text" "$out_T"
         outputs: {T: {type: text}}
 """
@@ -248,7 +248,8 @@ WAITING = """
 
 def test_view_4_while_a_run_goes_on(viewer: Viewer, tmp_path: Path) -> None:
     """What runs, what is done and the last lines, without a reload; then the end."""
-    lab = CommandLab(tmp_path)
+    (tmp_path / "project").mkdir()
+    lab = CommandLab(tmp_path / "project")  # the file that a step waits for is no part of it
     lab.write({"workflow.yaml": WAITING})
     live = Served(lab)
     try:
