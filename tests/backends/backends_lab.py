@@ -22,7 +22,7 @@ from whyrun.log import events as ev
 from whyrun.log.journal import read_events
 
 # Runs end within this, whatever else the machine does.
-LONG = 240.0
+LONG = 300.0
 
 # Of the files that a run folder has (docs/log.md), those that each has.
 EVERY_RUN = {

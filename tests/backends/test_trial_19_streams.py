@@ -81,7 +81,7 @@ def run(lab: Lab, backend: str) -> int:
 
 
 def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.02)

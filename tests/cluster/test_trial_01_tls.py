@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("distributed")
 import dask
-from cluster_lab import foreign_attempts, listening, ways
+from cluster_lab import PATIENCE, foreign_attempts, listening, ways
 from distributed import LocalCluster
 from distributed.security import Security
 
@@ -38,7 +38,7 @@ def test_another_user_can_use_no_port_of_a_cluster_that_whyrun_started(tmp_path:
     cluster.connect()
     try:
         assert cluster.client.scheduler.address.startswith("tls://")
-        assert cluster.client.submit(os.getuid, pure=False).result(timeout=60) == os.getuid()
+        assert cluster.client.submit(os.getuid, pure=False).result(timeout=300) == os.getuid()
         ports = set(listening([os.getpid(), *descendants(os.getpid())])) - before
         assert len(ports) >= 4
         got = foreign_attempts(ways(ports))
@@ -58,7 +58,7 @@ def test_the_attempts_of_another_user_succeed_where_nothing_protects_a_cluster(t
     ) as cluster:  # fmt: skip
         ((worker, facts),) = cluster.scheduler_info["workers"].items()
         page = f"http://127.0.0.1:{cluster.scheduler.http_server.port}"
-        got = foreign_attempts([cluster.scheduler_address, worker, facts["nanny"], page])
+        got = foreign_attempts([cluster.scheduler_address, worker, facts["nanny"], page], PATIENCE)
     assert [got[cluster.scheduler_address], got[worker], got[facts["nanny"]]] == [
         f"ran as {os.getuid()}", "answered Worker", "answered Nanny",
     ]  # fmt: skip

@@ -229,7 +229,7 @@ def start(lab: PlanLab) -> subprocess.Popen[str]:
     process = subprocess.Popen(
         lab.command("run"), cwd=lab.root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     events = lab.run_folder("r0001") / "events.jsonl"
     while not (lab.root / "started").exists() or events.read_text().count('"step_start"') < 4:
         assert process.poll() is None, process.stdout.read() if process.stdout else ""

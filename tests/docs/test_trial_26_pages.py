@@ -19,7 +19,7 @@ from project_lab import Lab
 from whyrun.api import LoadedWorkflow
 
 DOCS = Path(__file__).parents[2] / "docs"
-PATIENCE = 120.0  # seconds
+PATIENCE = 300.0  # seconds
 
 
 def rows(page: str, first: str) -> dict[str, list[str]]:

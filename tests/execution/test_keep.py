@@ -316,7 +316,7 @@ def test_pruned_runs_and_collected_bytes_leave_a_kept_result_in_force(project: M
     lab.succeed(force=["Job:Count"])
     lab.succeed(force=["Job:Count"])
     for command in (["runs", "prune", "--keep", "1", "--delete"], ["gc", "--delete"]):
-        assert run_command(command, cwd=lab.root, env=dict(os.environ), timeout=60).returncode == 0
+        assert run_command(command, cwd=lab.root, env=dict(os.environ), timeout=300).returncode == 0
     assert lab.runs() == ["r0001", "r0002", "r0004"]
     assert lab.plan().headlines() == {}
     lab.write({"out/text.txt": None})

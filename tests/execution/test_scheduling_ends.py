@@ -166,7 +166,7 @@ class HeldUp(LocalBackend):
     def room(self) -> int:
         if self.begun and not self.was_held_up:
             self.was_held_up = True
-            deadline = time.monotonic() + 60
+            deadline = time.monotonic() + 300
             while time.monotonic() < deadline and not any(isinstance(word, StepFinished) for word in self.kept):
                 self.kept += super().messages(0.1)
             time.sleep(2 * LIMIT)

@@ -50,7 +50,7 @@ CODE = """
         (Path(__file__).parent / word).touch()
 
     def hear(word):
-        until = time.monotonic() + 60
+        until = time.monotonic() + 300
         while not (Path(__file__).parent / word).exists():
             assert time.monotonic() < until, word
             time.sleep(0.01)

@@ -120,7 +120,7 @@ def run(folder: Path, *words: str, env: Mapping[str, str] | None = None) -> subp
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=300,
         check=False,
     )
 

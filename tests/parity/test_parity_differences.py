@@ -301,7 +301,7 @@ RACE_CODE = """
     LOG = HERE / ".whyrun/race/runs/r0001/events.jsonl"
 
     def fail(name):
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 300
         while name == (HERE / "last").read_text() and '"step_failed"' not in LOG.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.01)

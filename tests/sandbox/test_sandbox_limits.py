@@ -16,7 +16,7 @@ MB = 1 << 20
 
 
 def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)

@@ -385,7 +385,7 @@ def is_python(pid: int, folder: Path) -> bool:
 
 
 def until(done: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not done():
         assert time.monotonic() < deadline
         time.sleep(0.01)

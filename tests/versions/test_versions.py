@@ -40,7 +40,7 @@ class Story:
         self.root = root / "story"
 
     def read(self, command: str, *more: str) -> Read:
-        done = run_command([*command.split(), *more], cwd=self.root, env={"PATH": "/usr/bin:/bin"}, timeout=120)
+        done = run_command([*command.split(), *more], cwd=self.root, env={"PATH": "/usr/bin:/bin"}, timeout=300)
         return Read(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def plans(self) -> dict[str, bytes]:

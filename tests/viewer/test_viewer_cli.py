@@ -28,21 +28,21 @@ def test_the_first_line_is_the_address_and_ctrl_c_ends_it(told: Lab) -> None:
         assert process.stdout is not None
         address = process.stdout.readline().strip()
         browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        with browser.open(address, timeout=60) as response:
+        with browser.open(address, timeout=300) as response:
             page, own = response.read().decode(), response.geturl()
         assert '"mode":"live"' in page
         assert "token" not in own
-        with browser.open(f"{own}api/state", timeout=60) as response:
+        with browser.open(f"{own}api/state", timeout=300) as response:
             assert json.load(response)["workflow"] == "stories"
-        with browser.open(f"{own}live.js", timeout=60) as response:
+        with browser.open(f"{own}live.js", timeout=300) as response:
             assert response.headers["content-type"].startswith("text/javascript")
-        with browser.open(f"{own}events", timeout=60) as response:
+        with browser.open(f"{own}events", timeout=300) as response:
             assert response.headers["content-type"].startswith("text/event-stream")
             assert response.readline() == b"retry: 1000\n"
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=60) in (0, 130)
+            assert process.wait(timeout=300) in (0, 130)
         with pytest.raises(urllib.error.URLError):
-            browser.open(own, timeout=60)
+            browser.open(own, timeout=300)
         assert process.stderr is not None
         assert "Traceback" not in process.stderr.read()
 
