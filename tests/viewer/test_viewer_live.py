@@ -9,12 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from viewer_lab import FILES, WORKFLOW, result_of
+from viewer_lab import FILES, WORKFLOW, open_state, result_of, view
 
 from project_lab import Lab
+from whyrun.log.journal import utc_now
+from whyrun.log.lock import RunLock, running_run
 from whyrun.project import Project
 from whyrun.viewer import live
-from whyrun.viewer.current import StateSource
+from whyrun.viewer.current import CurrentState, StateSource
 from whyrun.viewer.live import LogFollower, UnknownPosition, event_stream
 
 
@@ -147,6 +149,33 @@ def test_after_a_lost_connection_nothing_is_missing(project: Any, monkeypatch: p
     lab.succeed()
     found = heard(lab, after_all, lambda seen: len(seen) > len(logged(lab, "r0002")))
     assert [id_ for event, id_, _ in found if event == "log"] == logged(lab, "r0002")
+
+
+def test_the_page_hears_that_a_run_was_killed(copied: Lab) -> None:
+    """Between two steps, so that only its lock says so: the log and the plan are as before."""
+    run = copied.runs()[-1]
+    path = copied.run_folder(run) / "events.jsonl"
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+    (copied.run_folder(run) / "status.json").unlink()  # written after the end of the log
+    source = StateSource(lambda: Project.open(copied.file))
+    with RunLock.of(copied.opened().state, utc_now) as lock:
+        lock.announce(run)
+        before = source.state()
+    after = source.refresh(now=True)
+    assert isinstance(before, CurrentState), before.problems
+    assert isinstance(after, CurrentState)
+    assert (after.position, after.found.plan.jobs) == (before.position, before.found.plan.jobs)
+    assert [view(one, "state")["unfinished"]["state"] for one in (before, after)] == ["running", "interrupted"]
+    assert after.version != before.version
+
+
+def test_a_run_that_has_ended_is_not_live_while_it_still_holds_its_lock(copied: Lab) -> None:
+    run, state = copied.runs()[-1], open_state(copied)
+    with RunLock.of(state.project.state, utc_now) as lock:
+        lock.announce(run)
+        assert running_run(state.project.state) == run
+        shown = view(state, "run", id=run)
+    assert (shown["live"], shown["facts"]["state"]) == (False, "failed")
 
 
 def test_it_plans_again_only_after_a_pause(told: Lab) -> None:

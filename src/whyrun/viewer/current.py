@@ -286,4 +286,10 @@ def load_state(project: Project, at: str | None = None) -> CurrentState:
 def _same(old: State, new: State) -> bool:
     if isinstance(old, InvalidState) or isinstance(new, InvalidState):
         return isinstance(old, InvalidState) and isinstance(new, InvalidState) and old.problems == new.problems
-    return old.found.plan.jobs == new.found.plan.jobs and old.graph.inputs == new.graph.inputs
+    # A run that is over, or was killed, may say so by its lock alone, after the last line of its log was read.
+    return (
+        old.found.plan.jobs == new.found.plan.jobs
+        and old.graph.inputs == new.graph.inputs
+        and old.unfinished == new.unfinished
+        and old.running == new.running
+    )

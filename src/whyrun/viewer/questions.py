@@ -239,9 +239,11 @@ def datasets_view(state: State, params: Params) -> dict[str, Any]:
 
 
 def _is_running(state: State, name: str) -> bool:
+    from whyrun.evidence.queries.run_list import run_end
     from whyrun.log.lock import running_run
 
-    return running_run(state.project.state) == name
+    # A run holds its lock for a moment longer than its log goes.
+    return running_run(state.project.state) == name and run_end(state.project.state.run(name)) is None
 
 
 def parameters_view(state: State, params: Params) -> dict[str, Any]:

@@ -70,6 +70,7 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
             failures.add(event)
 
     facts = run_facts(state.project, run.name, also)
+    live = live and not told.has_ended  # a run holds its lock for a moment longer
     if live:
         told.last = max(told.last, time.time() - told.began)  # steps that run have logged nothing for a while
     lines, more = _tail(run.path / "whyrun.log", last_lines)
