@@ -109,10 +109,6 @@ class Client:
             raise ConnectionError(f"the fork server of the tests has ended: it did not answer {request}")
         return json.loads(answer)
 
-    def close(self) -> None:
-        if self._socket is not None and self._owner == os.getpid():
-            self._socket.close()
-
 
 def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(_READ_AT_START)}
@@ -121,6 +117,7 @@ def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 _clients: dict[str, Client] = {}  # by kind and start-up variables
 _servers: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
 _imported: tuple[str, ...] = ()  # what workers have already
+_earlier: list[dict[str, Client]] = []  # of `with_imported`
 _first_variables: dict[str, str] | None = None  # None where no server may start
 _paused = False
 _lock = threading.Lock()
@@ -261,14 +258,13 @@ def real_start() -> Iterator[None]:
 def with_imported(*modules: str) -> Iterator[None]:
     """Workers have these modules already, as far as they are installed. A step would need up to a second for them."""
     global _clients, _imported
-    before, first = (_clients, _imported), len(_servers)
+    before = _clients, _imported
     _clients, _imported = {}, modules
     try:
         yield
     finally:
-        _stop(first)
-        for client in _clients.values():
-            client.close()
+        # Their servers stay until the end: a process of theirs may be waited for by whoever collects the garbage.
+        _earlier.append(_clients)
         _clients, _imported = before
 
 
@@ -304,16 +300,12 @@ def _start_server(kind: str, key: str, environment: Mapping[str, str]) -> None:
 
 
 def stop() -> None:
-    _stop(0)
-    _clients.clear()
-
-
-def _stop(first: int) -> None:
-    for server, life in _servers[first:]:
+    for server, life in _servers:
         life.close()
         server.kill()
         server.wait()
-    del _servers[first:]
+    _servers.clear()
+    _clients.clear()
 
 
 # --- commands that a shell starts -----------------------------------------------------------------------------------

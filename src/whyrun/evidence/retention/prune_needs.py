@@ -187,8 +187,9 @@ def add_latest(needs: Needs, records: Records) -> None:
                 needs.add(run, {"adopted": "adoption", "kept": "kept"}.get(origin, "made"), artifact)
             if attempt.made:
                 needs.add(attempt.made, "made", step)
-    for job, (run, _) in records.observations.traced.items():
-        needs.add(run, "traced", f"Job:{job}")
+    for job, (run, reads) in records.observations.traced.items():
+        if reads:  # else the next step of the job is traced again, which finds the same
+            needs.add(run, "traced", f"Job:{job}")
 
 
 def add_requests(needs: Needs, records: Records, requests: Mapping[int, Iterable[tuple[str, str, str]]]) -> None:
