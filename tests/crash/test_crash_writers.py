@@ -54,6 +54,16 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "backends/sandbox/view.py": ({"subprocess.run": 1}, PROGRAM),
     "backends/remote/site.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
     "backends/remote/threaded.py": ({".mkdir": 1}, SCRATCH),
+    "files/displaced.py": (
+        {".mkdir": 3, ".write_bytes": 1, "os.unlink": 1}, f"{SCRATCH}; folders of the user's files that are put back"
+    ),
+    "files/input_views.py": (
+        {".touch": 1, ".unlink": 1, ".write_text": 3, "os.mkdir": 1, "os.open to write": 2, "subprocess.run": 1},
+        f"{SCRATCH}; the kernel's own files in /proc; {PROGRAM}",
+    ),
+    "files/project_folder.py": (
+        {".mkdir": 4, "os.rename": 1, "shutil.copy2": 1, "shutil.copytree": 2, "shutil.ignore_patterns": 1}, SITE
+    ),
     "files/private_copy.py": (
         {"os.makedirs": 1, "os.mkdir": 1, "os.open to write": 1, "os.symlink": 1, "os.unlink": 1}, SCRATCH
     ),
@@ -64,6 +74,15 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "bundle/bundle.py": ({"open to write": 1}, "an archive in memory"),
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
     "worker/processes.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
+    "onboard/tracing.py": (
+        {"subprocess.run": 1, "tempfile.TemporaryDirectory": 1}, "traces of commands, before there is a state"
+    ),
+    "reads/places.py": ({"tempfile.gettempdir": 1}, "it asks for the name"),
+    "reads/python_eye.py": ({"os.write": 1}, "into memory that processes of a step share"),
+    "reads/strace_eye.py": (
+        {".unlink": 2, "shutil.which": 1, "subprocess.Popen": 1, "subprocess.run": 1}, f"{SCRATCH}; {PROGRAM}"
+    ),
+    "reads/trace_request.py": ({"os.write": 2}, WORDS),
     "run/preflight.py": ({"os.rename": 1}, SCRATCH),
     "run/lifecycle.py": ({"subprocess.run": 1}, "a command of the user's"),
     "worker/outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
@@ -80,6 +99,7 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
          "shutil.rmtree": 1},
         SITE,
     ),
+    "worker/materialize.py": ({".mkdir": 1}, SCRATCH),
     "worker/output_comparison.py": ({".mkdir": 1}, SCRATCH),
     "worker/main.py": (
         {"open to write": 1, "subprocess.run": 1, "tempfile.TemporaryFile": 1},
