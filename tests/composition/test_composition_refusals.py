@@ -99,7 +99,7 @@ def test_a_line_that_is_very_long_is_shown_in_part(tmp_path: Path, monkeypatch: 
     shown = reported.render().split("\n")
     assert max(map(len, shown)) <= 250
     assert shown[1] == '    1 | {"plan_version": ' + "9" * 221 + "…"
-    assert shown[2] == " " * 5 + " | " + " " * 17 + "^" * 223
+    assert shown[2] == " " * 5 + " | " + " " * 17 + "^" * 222
 
 
 def test_a_plan_without_its_manifest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
