@@ -188,16 +188,17 @@ DETERMINISTIC = """
 def test_a_newer_failure_with_the_same_fingerprint_prevents_reuse(project: Make) -> None:
     """The latest attempt with a fingerprint counts, whichever instance made it."""
     lab = project(DETERMINISTIC, {})
-    flag = str(lab.root / "flag")
-    lab.edit("workflow.yaml", "FLAG", flag)
+    flag = lab.root.parent / "flag"  # outside of the project: there it would be a read that counts
+    lab.edit("workflow.yaml", "FLAG", str(flag))
     lab.succeed()
     text = lab.read("workflow.yaml")
     job = text[text.index("  A:") :]
-    lab.write({"workflow.yaml": text + job.replace("  A:", "  B:"), "flag": ""})
+    lab.write({"workflow.yaml": text + job.replace("  A:", "  B:")})
+    flag.touch()
     assert lab.succeed().reused == {"Job:B": "r0001"}
     assert lab.run(force=["Job:B"]).failed == {"Job:B": ("FAILED", "CommandFailed")}
     lab.write({"workflow.yaml": text + job.replace("  A:", "  B:") + job.replace("  A:", "  C:")})
-    (lab.root / "flag").unlink()
+    flag.unlink()
     assert {j.id: j.reuse for j in lab.plan().planned} == {"Job:B": None, "Job:C": None}
 
 

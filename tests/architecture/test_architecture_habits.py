@@ -7,6 +7,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -158,7 +159,9 @@ def test_a_plan_with_nothing_to_do_imports_nothing_heavy(tmp_path: Path) -> None
         "    assert not end.code, end.code\n"
         "print(json.dumps(sorted(sys.modules)))\n"
     )
-    for command in ("init", "run", "plan"):
+    for command in ("init", "run", "plan", "plan"):
+        if command == "plan":
+            time.sleep(0.2)  # files that were written in this very tick are not trusted: the first plan reads them again
         arguments = [sys.executable, "-c", program, command]
         done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
     assert "nothing to do, 4 of 5 jobs up to date" in done.stdout

@@ -72,7 +72,7 @@ def test_a_name_that_would_stand_elsewhere_is_refused_with_those_that_are_taken(
         "NAME_INVALID",
         f"a workflow cannot be called `{name}`: whyrun uses this name for its own state",
         None,
-        "choose another name; not `actions-cache`, `stat-cache`, `store`, `tmp`",
+        "choose another name; not `actions-cache`, `environments`, `stat-cache`, `store`, `tmp`",
     )
 
 
