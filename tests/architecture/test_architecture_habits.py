@@ -161,7 +161,7 @@ def test_a_plan_with_nothing_to_do_imports_nothing_heavy(tmp_path: Path) -> None
     )
     for command in ("init", "run", "plan", "plan"):
         if command == "plan":
-            time.sleep(0.2)  # files that were written in this very tick are not trusted: the first plan reads them again
+            time.sleep(0.2)  # what was written in this very tick is not trusted: the first plan reads it again
         arguments = [sys.executable, "-c", program, command]
         done = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=True)
     assert "nothing to do, 4 of 5 jobs up to date" in done.stdout
