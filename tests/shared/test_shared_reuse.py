@@ -278,6 +278,16 @@ def test_results_that_the_fingerprint_does_not_determine_are_never_shared(
     assert (ran.executed, shared_steps(ran)) == (["Job:Connected", "Job:Plain", "Job:Secret"], ["Job:Shared"])
 
 
+def test_results_are_not_shared_where_packages_count(folder_team: Team) -> None:
+    """No fingerprint has the packages that a step imported: a changed one would take the old result back."""
+    counted = {"whyrun.toml": f'store = {json.dumps(folder_team.kept.address)}\npackages = "count"\n'}
+    folder_team.clone(files=counted).succeed()
+    assert folder_team.kept.results() == {}
+    folder_team.clone().succeed()
+    assert sorted(r["origin"]["step"] for r in folder_team.kept.results().values()) == ["Job:Make", "Job:Use"]
+    assert folder_team.clone(files=counted).succeed().executed == ["Job:Make", "Job:Use"]
+
+
 def test_adopted_versions_are_not_shared(folder_team: Team) -> None:
     first = folder_team.clone()
     first.succeed()

@@ -219,11 +219,17 @@ def is_shareable(snapshot: PlanningSnapshot, table: JobTable) -> bool:
     """Whether other users may take results of this job, and this project theirs.
 
     Only if the fingerprint covers everything: the job or action is `deterministic`, has no effect outside the project,
-    and receives no secret and no connection, because no fingerprint contains their values.
+    and receives no secret and no connection, because no fingerprint contains their values. Nor does it contain the
+    packages that a step happened to import: where they count, only those of an environment or container are known.
     """
     action = snapshot.actions[table.name]
-    apart = table.decl.secrets or table.name in snapshot.dependency_graph.connected
-    return action.deterministic and not action.effectful and not apart
+    if not action.deterministic or action.effectful or has_secrets(snapshot, table):
+        return False
+    return not snapshot.reads.counts_packages or bool(table.decl.environment or table.decl.container)
+
+
+def has_secrets(snapshot: PlanningSnapshot, table: JobTable) -> bool:
+    return bool(table.decl.secrets) or table.name in snapshot.dependency_graph.connected
 
 
 def with_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> PlanningSnapshot:

@@ -15,7 +15,7 @@ from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import Kind, parse_id_of
 from whyrun.snapshot.index import IndexedSteps, JobBlock
-from whyrun.snapshot.reads import has_own_packages
+from whyrun.snapshot.reads import ObservedReads, has_own_packages
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
@@ -253,6 +253,8 @@ def build_planning_snapshot(
     if reads is not None:
         reads.look_at_earlier(graph, histories)
         snapshot = replace(snapshot, reads=reads.found(graph))
+    elif observe.counts_packages:
+        snapshot = replace(snapshot, reads=ObservedReads(counts_packages=True))
     return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost))
 
 

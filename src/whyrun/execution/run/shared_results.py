@@ -13,7 +13,7 @@ from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.protocol.messages import StepFinished
 from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import JobTable
-from whyrun.planning.judge import is_shareable
+from whyrun.planning.judge import has_secrets, is_shareable
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ class RunSharing:
     def _is_secret(self, table: JobTable) -> bool:
         """Whether the job is not shared only because it has a secret or a connection."""
         action = self._snapshot.actions[table.name]
-        return action.deterministic and not action.effectful and not self._is_shareable(table)
+        return action.deterministic and not action.effectful and has_secrets(self._snapshot, table)
 
     def asks(self, step: PreparedStep) -> bool:
         """Ask for the result of a step, once; True if the step has to wait for the answer."""
