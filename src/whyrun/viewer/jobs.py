@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from whyrun.errors import WhyrunError
 from whyrun.facts.graph import instance_pattern
 from whyrun.viewer.contents import described
 from whyrun.viewer.current import (
@@ -107,7 +108,7 @@ def _invalid(state: InvalidState) -> dict[str, Any]:
     body["problems"] = [problem.to_json() | {"text": problem.render()} for problem in state.problems]
     try:
         body |= _runs(state)
-    except Exception as problem:
+    except WhyrunError as problem:  # a workflow that is invalid may have a log that is damaged, too
         body |= {"runs": [], "pruned": [], "total": 0, "notes": [str(problem)]}
     return body
 
