@@ -113,6 +113,19 @@ def test_a_lock_of_uv_is_read_also_for_its_pyproject(tmp_path: Path) -> None:
     assert refused(tmp_path, "uv.lock")[0] == "ENVIRONMENT_INVALID"
 
 
+def test_a_package_in_a_folder_is_refused_because_the_lock_has_no_hash_of_it(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\nversion = "1"\ndependencies = ["lib"]\n')
+    (tmp_path / "uv.lock").write_text(
+        'version = 1\n[[package]]\nname = "lib"\nversion = "0.1"\nsource = { editable = "libs/lib" }\n'
+        '[[package]]\nname = "mine"\nversion = "1"\nsource = { editable = "." }\n'
+    )
+    assert refused(tmp_path, "uv.lock") == (
+        "ENVIRONMENT_INVALID",
+        "`uv.lock` installs `lib` from the folder `libs/lib`",
+        "lock a wheel of it (`uv build`), or declare its modules under `code:` of the jobs that import them",
+    )
+
+
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     assert refused(tmp_path, "needs.txt") == (
         "FILE_MISSING",

@@ -63,13 +63,25 @@ def _uv_lock(project: Path, path: str) -> Lock:
     try:
         listed = tomllib.loads(text).get("package", [])
         packages = {str(one["name"]): str(one["version"]) for one in listed if "version" in one}
+        folders = [(str(one["name"]), folder) for one in listed if (folder := _folder_of(one.get("source", {}))) is not None]
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         raise error("ENVIRONMENT_INVALID", f"`{path}` is not a lock of uv: {wrong}", hint="run `uv lock`") from None
     if not (project / posixpath.dirname(path) / PYPROJECT).is_file():
         hint = "keep the project's `pyproject.toml` beside it: uv reads both"
         raise error("ENVIRONMENT_INVALID", f"`{path}` has no `pyproject.toml` beside it", hint=hint)
+    if folders:
+        # The lock has no hash of a folder, so a change of its code would run nothing.
+        what = f"`{path}` installs " + ", ".join(f"`{name}` from the folder `{folder}`" for name, folder in folders)
+        hint = "lock a wheel of it (`uv build`), or declare its modules under `code:` of the jobs that import them"
+        raise error("ENVIRONMENT_INVALID", what, hint=hint)
     sha256 = bytes_sha256(text.encode())
     return Lock(path, digest("environment/v1", "uv.lock", sha256), {path: sha256}, packages)
+
+
+def _folder_of(source: Mapping[str, str]) -> str | None:
+    """The folder that a package of `uv.lock` is installed from; not that of the project itself, which is not."""
+    folder = source.get("directory", source.get("editable"))
+    return None if folder == "." else folder
 
 
 class _Requirements:
