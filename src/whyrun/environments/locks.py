@@ -63,7 +63,9 @@ def _uv_lock(project: Path, path: str) -> Lock:
     try:
         listed = tomllib.loads(text).get("package", [])
         packages = {str(one["name"]): str(one["version"]) for one in listed if "version" in one}
-        folders = [(str(one["name"]), folder) for one in listed if (folder := _folder_of(one.get("source", {}))) is not None]
+        folders = [
+            (str(one["name"]), folder) for one in listed if (folder := _folder_of(one.get("source", {}))) is not None
+        ]
     except (ValueError, TypeError, KeyError, AttributeError) as wrong:
         raise error("ENVIRONMENT_INVALID", f"`{path}` is not a lock of uv: {wrong}", hint="run `uv lock`") from None
     if not (project / posixpath.dirname(path) / PYPROJECT).is_file():
