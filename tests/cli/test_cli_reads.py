@@ -93,6 +93,11 @@ def test_the_lines_that_would_declare_it_are_a_workflow(lab: Lab) -> None:
         "workflow.yaml", "with: {run: 'echo look", "with: {text: '${{ jobs.Fit.outputs.Text[:] }}', run: 'echo look"
     )
     assert whyrun(lab.root, "validate").code == 0
+    bound = whyrun(lab.root, "reads", "Job:Look", "--declare")
+    assert bound.out == "# nothing was read that is not declared\n", "it is bound, and still read by its path"
+    listed = plain(whyrun(lab.root, "reads", "Job:Look").out)
+    assert "  observed  out/fit-1.txt      HASH…  Job:Fit makes it\n" in listed
+    assert "bind it" not in whyrun(lab.root, "explain").out
 
 
 def test_a_plan_tells_of_files_to_bind_and_of_packages(lab: Lab) -> None:

@@ -23,7 +23,7 @@ def test_runs_are_listed_the_latest_first(tmp_path: Path) -> None:
     assert (answer.code, answer.err) == (0, "")
     assert re.sub(" {2,}", "  ", plain(answer.out)) == dedent("""
         run  state  mode  started  took  steps
-        r0004  succeeded  adopt  TIME  0.0s  1 planned, 1 completed
+        r0004  succeeded  adopt  TIME  0.0s  1 adopted
         r0003  succeeded  run  TIME  0.0s  1 planned, 1 reused
         r0002  failed  run  TIME  0.0s  3 planned, 1 failed, 2 blocked
         r0001  succeeded  run  TIME  0.0s  6 planned, 4 completed, 2 skipped

@@ -102,12 +102,23 @@ def test_mistakes_name_what_would_work(tmp_path: Path) -> None:
     for words, line, hint in (
         (("Artifact:Best.F[*]",), "`Artifact:Best.F[*]` has no values: it stands for files", "`Artifact:Best.N[*]`"),
         (("Job:Best[*]",), "`Job:Best[*]` is not an artifact", "`Artifact:Best.N[*]`"),
+        (("Fit",), "`Fit` is not an artifact", "hint: values are in `Artifact:Fit.Result[*][*].score`\n"),
         (("Artifact:Best.N[*]", "--sort", "M"), "the table has no column `M`", "`N`"),
     ):
         answer = whyrun(tmp_path, "table", *words)
         assert (answer.code, answer.out) == (2, "")
         assert line in answer.err
         assert hint in answer.err
+
+
+def test_a_job_that_is_named_without_its_kind_is_told_as_the_id_to_write(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(WORKFLOW)
+    for words in (("keep", "Fit", "--because", "x"), ("status", "Fit"), ("reads", "Fit"), ("compare", "Fit")):
+        answer = whyrun(tmp_path, *words)
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.splitlines() == [
+            "error[USAGE]: `Fit` is neither a file nor an ID", "   hint: write `'Job:Fit[*][*]'`",
+        ]  # fmt: skip
 
 
 def test_before_the_first_run_every_value_is_missing(tmp_path: Path) -> None:

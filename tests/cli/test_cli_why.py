@@ -146,6 +146,37 @@ def test_an_input_is_answered_with_its_readers_and_what_a_change_would_run(tmp_p
     }  # fmt: skip
 
 
+SHEET = """\
+workflow: sheet
+inputs:
+  Sheet: {type: "json[]", default: samples.csv, key: id}
+loops: {sample: {each: inputs.Sheet}}
+jobs:
+  Deep:
+    for: [sample]
+    uses: shell
+    with:
+      n: "${{ int(inputs.Sheet[sample].n) }}"
+      x: "${{ float(inputs.Sheet[sample].x) }}"
+      run: 'echo "$n" > "$out_T"'
+    outputs: {T: {type: text}}
+"""
+
+
+def test_an_element_of_a_sheet_with_numbers_is_read_by_its_own_instances(tmp_path: Path) -> None:
+    (tmp_path / "workflow.yaml").write_text(SHEET)
+    (tmp_path / "samples.csv").write_text("id,n,x\na,20,-0.5\nb,21,1\n")
+    run(tmp_path)
+    assert whyrun(tmp_path, "why", "Input:Sheet[b]").out == dedent("""
+        Input:Sheet[b] has not changed
+        read by
+          Job:Deep[b]  up to date
+        if it changed, these would run
+          Job:Deep[b]  INPUT_CHANGED
+        """)
+    assert whyrun(tmp_path, "show", "Input:Sheet[a]", "--json").json["read_by"] == ["Job:Deep[a]"]
+
+
 CHAIN = """\
 workflow: chain
 inputs:

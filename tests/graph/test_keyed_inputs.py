@@ -201,8 +201,35 @@ def test_numbers_in_the_field_of_a_key_are_strings(project: Make) -> None:
 def test_misfits_and_duplicates_name_the_files(
     project: Make, decl: str, files: dict[str, str], message: str, hint: str
 ) -> None:
-    (only,) = problems(declared(project, decl, files))
+    # A reference that needs the keys adds no error of its own.
+    (only,) = problems(declared(project, decl, files, ref="inputs.X['other']" if "key: " in decl else "inputs.X[x]"))
     assert only[1:] == (message, hint)
+
+
+def test_a_name_without_a_row_is_told_with_the_sheet_that_lacks_it(project: Make) -> None:
+    lab = project(
+        """\
+        workflow: w
+        inputs:
+          X: {type: "file[]", default: "*.txt", key: stem}
+          S: {type: "json[]", default: s.csv, key: id}
+        loops: {x: {each: inputs.X}}
+        jobs:
+          J:
+            for: [x]
+            uses: python
+            with: {call: "echo:received", x: "${{ inputs.S[x] }}"}
+            outputs: {Got: {type: json}}
+        """,
+        {"a.txt": "", "b.txt": "", "s.csv": "id\na\n", **CODE},
+    )
+    (only,) = problems(lab)
+    assert only == (
+        "INDEX_OUT_OF_RANGE", "`Input:S[b]`: there is no element `b` (in `Job:J[b]`)",
+        "add the row `b` to `s.csv`, or declare the loop as `x: {each: inputs.S}`",
+    )  # fmt: skip
+    lab.edit("s.csv", "a\n", "a\na\n")
+    assert [message for _, message, _ in problems(lab)] == ["`Input:S`: rows 1 and 2 of `s.csv` have the same key `a`"]
 
 
 @pytest.mark.parametrize(

@@ -110,7 +110,7 @@ SAMPLES: list[ev.AnyEvent] = [
     ev.StepFailed(**_HEAD, step_id="Job:A", driver="shell", error="no", error_type="E", traceback="E: no", duration=1.0,
                   status="FAILED", will_retry=False, **_OBSERVED),
     ev.StepSkipped(**_HEAD, step_id="Job:A", why="reused", fingerprint="ab", bindings=_BINDINGS, from_run="r0000",
-                   from_step="Job:B", reason="none", shared={"run": "r0009"}),
+                   recorded_in="r0000", from_step="Job:B", reason="none", shared={"run": "r0009"}),
     ev.StepBlocked(**_HEAD, step_id="Job:A", because=["Job:B"]),
     ev.ConditionEvaluated(**_HEAD, step_id="Job:A", expression="inputs.X", inputs={"Input:X": True}, result=True),
     ev.Task(**_HEAD, step_id="Job:A", status="EXECUTES", message="m", details={"n": 1}),

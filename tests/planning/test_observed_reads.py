@@ -18,6 +18,7 @@ from whyrun.evidence.verify.verify import verify
 from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.execution.adopt.keep import keep_results
 from whyrun.facts.plans import plan_of_run
+from whyrun.log import events as ev
 from whyrun.log.reads import Read
 from whyrun.planning.plan import Plan, compute_execution_plan
 from whyrun.planning.tracing import jobs_to_trace
@@ -238,6 +239,18 @@ def test_keep_and_adopt_stand_for_the_present_reads(fitted: Lab) -> None:
     assert {job.id: job.reuse.run for job in plan.planned if job.reuse} == {
         "Job:Fit[0]": "r0001", "Job:Fit[1]": "r0001",
     }  # fmt: skip
+
+
+def test_a_reuse_after_a_keep_stands_for_the_reads_of_the_result_that_it_took(fitted: Lab) -> None:
+    fitted.write({HELPER: "2"})
+    keep_results(fitted.opened(), ["Job:Fit[0]", "Job:Fit[1]"], "a comment only", Heard())
+    for content in ("1", "2", "1"):  # undone, done again, undone again: nothing executes
+        fitted.write({HELPER: content})
+        fitted.succeed()
+        events = fitted.events(fitted.runs()[-1])
+        skipped = [(e.step_id, e.why, e.from_run) for e in events if isinstance(e, ev.StepSkipped)]
+        assert skipped == [("Job:Fit[0]", "reused", "r0001"), ("Job:Fit[1]", "reused", "r0001")]
+        assert codes(fitted.plan()) == {}
 
 
 # --- reads of what other jobs publish ----------------------------------------------------------------------------

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
@@ -95,6 +96,8 @@ def names_and_project(is_name: Callable[[str], bool], metavar: str) -> Callable[
             if len(files) > 1:
                 raise error("USAGE", f"`{files[1]}` is one argument too many", hint=f"the arguments are {metavar}")
             file = files[0] if files else None
+            if file is not None and not os.path.exists(file):
+                _check_no_name(file, is_name)
             project = open_project(file, inputs=inputs, sets=sets, state=state, manifest=manifest)
             return function(project=project, names=tuple(own), **rest)
 
@@ -104,6 +107,19 @@ def names_and_project(is_name: Callable[[str], bool], metavar: str) -> Callable[
         return decorated
 
     return decorate
+
+
+def _check_no_name(word: str, is_name: Callable[[str], bool]) -> None:
+    """Refuse `Fit` for a command that takes IDs, where there is no such file, but a job of that name."""
+    import shlex
+
+    from whyrun.errors import error
+    from whyrun.project import DEFAULT_FILE
+    from whyrun.workflow.parsing.parse import id_at
+
+    id_ = id_at(Path(word), Path(DEFAULT_FILE))
+    if id_ is not None and is_name(id_):
+        raise error("USAGE", f"`{word}` is neither a file nor an ID", hint=f"write `{shlex.quote(id_)}`")
 
 
 def _is_short_run_name(word: str, is_name: Callable[[str], bool]) -> bool:

@@ -121,7 +121,7 @@ def _add(
     from whyrun.planning.id_matching import match_nodes
 
     if not pattern.startswith("Artifact:"):
-        raise error("USAGE", f"`{pattern}` is not an artifact", hint=_hint(graph))
+        raise error("USAGE", f"`{pattern}` is not an artifact", hint=_hint(graph, pattern))
     nodes = match_nodes(graph, pattern)  # raises if nothing matches
     matcher = IdPattern(pattern)
     artifacts = artifacts_of(nodes)
@@ -151,7 +151,7 @@ def _add(
         for column in inside or [_column(columns, name)]:  # none is current: one empty column
             column.whole |= cells
     if len(columns) == before and not rows:
-        raise error("USAGE", f"`{pattern}` has no values: it stands for files", hint=_hint(graph))
+        raise error("USAGE", f"`{pattern}` has no values: it stands for files", hint=_hint(graph, pattern))
 
 
 def _column(columns: dict[str, _Column], whole: str) -> _Column:
@@ -170,8 +170,11 @@ def _members(project: Project, artifact: CurrentArtifact) -> Iterator[tuple[str,
         yield "", content
 
 
-def _hint(graph: Graph) -> str:
+def _hint(graph: Graph, instead_of: str) -> str:
+    """The patterns that have values; if this names a job, those of the job."""
     patterns = possible_patterns(graph)
+    job = instead_of.rpartition(":")[2].partition("[")[0].partition(".")[0]
+    patterns = [each for each in patterns if each.startswith(f"Artifact:{job}.")] or patterns
     if not patterns:
         return "declare leaves under `leaves:` of a JSON output, or an output of a value type"
     return f"values are in {', '.join(f'`{pattern}`' for pattern in patterns[:4])}"

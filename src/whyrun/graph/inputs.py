@@ -341,7 +341,7 @@ class InputResolver:
                     there = range(len(element(whole, above).elements or ()))
                     elements = Order(there, {}, f"`{base}{format_indices(above)}`")
                     return self._hole(ref, selector, str(elements), holes, position)
-                hint = _hint_for_loop(ref, selector, problem)
+                hint = _hint_for_loop(ref, selector, problem, whole, indices)
             self._report(ref, problem.code, f"`{base}{shown_indices(indices)}`: {problem}", position, hint)
             return Absent()
 
@@ -391,13 +391,18 @@ class InputResolver:
         return f" (in `{self.kind}:{self.table.path(position)}`)" if len(self.table) > 1 else ""
 
 
-def _hint_for_loop(ref: InputRef, selector: Loop, problem: IndexProblem) -> str | None:
+def _hint_for_loop(
+    ref: InputRef, selector: Loop, problem: IndexProblem, whole: InputValue, indices: Sequence[Any]
+) -> str | None:
     """For `inputs.Names[c]`, where the loop does not go over the elements of the array."""
     above = ref.selectors[: problem.depth]
     if not all(isinstance(s, At) for s in above):
         return problem.hint
     loop = f"`{selector.loop}: {{each: {InputRef(ref.name, above, ref.place)}}}`"
     if problem.code == "INDEX_OUT_OF_RANGE":
+        if whole.keys is not None and whole.path is not None:
+            row = f"`{format_index(indices[problem.depth])}`"
+            return f"add the row {row} to `{whole.path}`, or declare the loop as {loop}"
         return f"declare the loop as {loop}, or give the array more elements"
     return f"a loop over the positions is declared as {loop}; the value itself is `${{{{ {selector.loop} }}}}`"
 

@@ -142,9 +142,10 @@ class StepFailed(Event, tag="step_failed"):
 class StepSkipped(Event, tag="step_skipped"):
     step_id: str
     why: Literal["condition_false", "source_inactive", "reused", "not_comparable"]
-    fingerprint: str | None = None  # this and the next three: for `reused`
+    fingerprint: str | None = None  # this and the next four: for `reused`
     bindings: Bindings | None = None
     from_run: str | None = None
+    recorded_in: str | None = None  # the run whose record of that result holds now, if that is not `from_run`
     from_step: str | None = None
     shared: dict[str, Any] | None = None  # for `reused` from the shared store: the origin of the result
     reason: str | None = None  # for `not_comparable`: what has changed; for `source_inactive`: the source

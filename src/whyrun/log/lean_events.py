@@ -95,6 +95,7 @@ class StepSkipped(Lean, tag="step_skipped"):
     fingerprint: str | None = None
     bindings: msgspec.Raw = NOTHING
     from_run: str | None = None
+    recorded_in: str | None = None
     from_step: str | None = None
     shared: SharedOrigin | None = None
 

@@ -29,6 +29,8 @@ class Reuse(msgspec.Struct, frozen=True):
     step: str
     outputs: Mapping[str, Output]  # by key within the step: "Story", "Story.Segments[0].HasTransition"
     shared: SharedResult | None = None
+    # The run whose record holds now, if that is not `run`: a kept result stands for other undeclared reads than before.
+    recorded_in: str | None = None
 
     def describe(self, step: str) -> str:
         """The source as text: the run, and the step if that is another one."""
@@ -147,7 +149,8 @@ def _earlier_result(
         if output.value is UNSET and output.bytes_key in lost:
             return Candidate(source, rejected=f"the bytes of its {id_} are gone")
         outputs[spec.key_at(position)] = output
-    return Candidate(source, Reuse(run, from_step, outputs))
+    recorded_in = None if attempt.run == attempt.made_in else run_name(attempt.run)
+    return Candidate(source, Reuse(run, from_step, outputs, recorded_in=recorded_in))
 
 
 def _shared_result(table: JobTable, position: int, result: SharedResult) -> Candidate:

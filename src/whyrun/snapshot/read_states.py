@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from whyrun.graph.fingerprint import counted
-from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable, Known, sources_of
+from whyrun.graph.tables import Graph, InputAt, JobTable, Known
 from whyrun.ids import split_site
 from whyrun.log.reads import own_names
 from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.read_edges import Made, find_made, with_read_edges
-from whyrun.snapshot.reads import ObservedReads, OutdatedPackage, UnboundRead
+from whyrun.snapshot.reads import ObservedReads, OutdatedPackage, UnboundRead, bound_outputs
 from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, LogReader, Observer
 
@@ -72,7 +72,7 @@ class ReadsLook:
     def _unbound(self, graph: Graph) -> list[UnboundRead]:
         found: dict[tuple[str, str], str] = {}
         for table, (by_row, _) in zip(graph.tables, self.columns, strict=True):
-            bound = _bound(table) if self.made and any(by_row) else frozenset[tuple[int, int]]()
+            bound = bound_outputs(table) if self.made and any(by_row) else frozenset[tuple[int, int]]()
             for number in set(by_row) if self.made else ():
                 for read in self.observations.reads_of(number):
                     for at in self.made[read.key].artifacts if read.key in self.made and read.kind != "folder" else ():
@@ -164,9 +164,3 @@ def _published_by(graph: Graph, job: str) -> Iterable[str]:
         if table.name == job:
             for output in table.outputs:
                 yield from (split_site(site)[0] for site in output.paths or ())
-
-
-def _bound(table: JobTable) -> frozenset[tuple[int, int]]:
-    """The tables and outputs that the first row is given, and the others like it."""
-    sources = (source for slot in table.slots if slot.binding for source in sources_of(slot.column.at(0)))
-    return frozenset((source.table, source.artifact) for source in sources if isinstance(source, ArtifactAt))

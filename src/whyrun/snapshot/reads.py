@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from whyrun.graph.tables import ArtifactAt, JobTable
+from whyrun.graph.tables import ArtifactAt, JobTable, sources_of
 from whyrun.log.reads import Read
 from whyrun.snapshot.observations import ABSENT, KnownRead, Observations
 from whyrun.snapshot.records import Attempt
@@ -70,6 +70,13 @@ class ObservedReads(msgspec.Struct, frozen=True, eq=False):
 
     def is_traced(self, job: str) -> bool:
         return job in self.observations.traced
+
+
+def bound_outputs(table: JobTable) -> frozenset[tuple[int, int]]:
+    """The tables and outputs that the first row is given, and the others like it."""
+    first = (slot.column.at(0) for slot in table.slots if slot.binding and len(table))
+    sources = (source for term in first for source in sources_of(term))
+    return frozenset((source.table, source.artifact) for source in sources if isinstance(source, ArtifactAt))
 
 
 def has_own_packages(table: JobTable) -> bool:

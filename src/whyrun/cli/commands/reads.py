@@ -71,5 +71,6 @@ def _row(read: dict[str, Any], job: dict[str, Any]) -> tuple[str, str, str]:
         notes.append("by strace")
     if "now" in read:
         notes.append(f"now {short(read['now']) if len(read['now']) == 64 else read['now']}")
-    notes += [f"{maker} makes it: bind it" for maker in read.get("made_by", ())]
+    to_do = "" if "bound" in read else ": bind it"
+    notes += [f"{maker} makes it{to_do}" for maker in read.get("made_by", ())]
     return printable(read["path"]), content, ", ".join(notes)

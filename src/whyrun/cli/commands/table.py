@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ _CELL = 40  # characters of a value in a text table
 
 
 def _is_artifact(word: str) -> bool:
-    return word.startswith(("Artifact:", "Job:", "Input:"))
+    """A word such as `Fit` is probably the name of a job: the answer then names the patterns of its values."""
+    return word.startswith(("Artifact:", "Job:", "Input:")) or not ("." in word or os.path.exists(word))
 
 
 @click.command(short_help="Show values over loops as one table.")

@@ -67,7 +67,7 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
     ),
     ev.StepSkipped: Declared(
         ("step_id",),
-        ("why", "fingerprint", "bindings", "from_run", "from_step", "reason"),
+        ("why", "fingerprint", "bindings", "from_run", "recorded_in", "from_step", "reason"),
         {"shared": "it names a person and a run on another machine"},
     ),
     ev.StepBlocked: Declared(("step_id",), ("because",)),
@@ -102,7 +102,7 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
 }
 
 _SETS = frozenset({(ev.StepBlocked, "because"), (ev.LogRepaired, "interrupted")})  # their order has no meaning
-_RUNS = frozenset({"reused_from", "from_run", "against"})
+_RUNS = frozenset({"reused_from", "from_run", "recorded_in", "against"})
 _WHERE = frozenset({"backend", "jobs"})  # run options that say where, and how many at a time
 
 

@@ -70,7 +70,9 @@ def instance_reads(snapshot: PlanningSnapshot, node: int) -> list[Facts]:
 
 
 def read_facts(snapshot: PlanningSnapshot, table: JobTable, read: KnownRead) -> Facts:
-    """`now`: what is there, if that is not what was read."""
+    """`now`: what is there, if that is not what was read. `bound`: the workflow declares it by bindings."""
+    from whyrun.snapshot.reads import bound_outputs
+
     facts: Facts = {"path": read.shown, "kind": read.kind, "by": read.by}
     if read.sha256 is not None:
         facts["sha256"] = read.sha256
@@ -78,9 +80,12 @@ def read_facts(snapshot: PlanningSnapshot, table: JobTable, read: KnownRead) -> 
     if now is not None and now != read.content:
         facts["now"] = now
     made = snapshot.reads.made.get(read.key)
-    makers = {at.table for at in made.artifacts} - {table.number} if made is not None else set()
-    if makers:
-        facts["made_by"] = [f"Job:{snapshot.dependency_graph.tables[number].name}" for number in sorted(makers)]
+    others = [at for at in made.artifacts if at.table != table.number] if made is not None else []
+    if others:
+        makers = sorted({at.table for at in others})
+        facts["made_by"] = [f"Job:{snapshot.dependency_graph.tables[number].name}" for number in makers]
+        if bound_outputs(table).issuperset((at.table, at.artifact) for at in others):
+            facts["bound"] = True
     return facts
 
 
@@ -129,6 +134,8 @@ def _job_lines(graph: Graph, table: JobTable, reads: Iterable[Facts]) -> Iterato
 
     code, bindings, absent = list(table.decl.code), dict[str, str](), []
     for read in reads:
+        if "bound" in read:
+            continue
         if "made_by" in read:
             bindings |= _bindings(graph, table, read)
         elif read["kind"] in ("absent", "unknown"):

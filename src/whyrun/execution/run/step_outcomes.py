@@ -155,6 +155,7 @@ class StepOutcomes:
                 fingerprint=prepared.fingerprint,
                 bindings=self.bindings(table, position, prepared.consumed),
                 from_run=reuse.run if reuse.shared is None else None,
+                recorded_in=reuse.recorded_in,
                 from_step=reuse.step if reuse.shared is None else None,
                 shared=None if reuse.shared is None else to_builtins(reuse.shared.origin),
             )

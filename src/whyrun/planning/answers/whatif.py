@@ -28,6 +28,7 @@ from whyrun.workflow.model import JobDecl, Place, Type, Workflow
 from whyrun.workflow.values import is_sheet, value_problem
 
 CHANGED = "changed"
+_LONGEST_NUMBER = 18  # characters of a text that may be a number
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,13 +177,24 @@ def _other(value: Any) -> Any:
         case int() | float():
             return value + 1
         case str():
-            return f"{value} (changed)"
+            return _other_text(value)
         case list():
             return [*value, CHANGED]
         case dict():
             return {**{field: _other(content) for field, content in value.items()}, CHANGED: True}
         case _:
             return CHANGED
+
+
+def _other_text(text: str) -> str:
+    """The texts of a sheet may be numbers, which expressions convert: such a text stays a number."""
+    digits = text.removeprefix("-")
+    whole, dot, part = digits.partition(".")
+    if not whole.isascii() or not whole.isdigit() or len(digits) > _LONGEST_NUMBER:
+        return f"{text} (changed)"
+    if not dot:
+        return str(int(text) + 1)
+    return f"{text}1" if part.isascii() and part.isdigit() else f"{text} (changed)"
 
 
 def _put(whole: InputValue, indices: Sequence[Index], value: InputValue) -> InputValue:

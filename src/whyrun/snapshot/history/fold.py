@@ -256,7 +256,8 @@ class RunFold:
         self.check_bindings(event.bindings, f"the reuse of `{event.step_id}`", seq)
         # Several results may have the fingerprint: their steps read other versions of undeclared files.
         made = self.run_number(event.from_run, seq) if event.from_run is not None else 0
-        own = self.attempt_with(event.step_id, event.fingerprint, made)
+        recorded = made if event.recorded_in is None else self.run_number(event.recorded_in, seq)
+        own = self.attempt_with(event.step_id, event.fingerprint, made, recorded)
         source = own if event.shared is None else None  # a result from the shared store is never an adopted one
         if event.from_step is not None and event.from_step != event.step_id:
             self.check_ids(seq, "Job", event.from_step)
@@ -301,15 +302,24 @@ class RunFold:
             self.reusing.attempt.outputs = tuple(self.reusing.outputs)
             self.reusing = None
 
-    def attempt_with(self, step: str, fingerprint: str, made: int = 0, reads: int | None = None) -> Attempt | None:
-        """The latest with this fingerprint; of several, the one that this run made, or that read this."""
+    def attempt_with(
+        self, step: str, fingerprint: str, made: int = 0, recorded: int = 0, reads: int | None = None
+    ) -> Attempt | None:
+        """The latest with this fingerprint; of several, the one that this run made, or that read this.
+
+        A kept result has the same maker as the one that it replaced. So the run that recorded it says more.
+        """
         self.finish_reuse()
         record = self.records.steps.get(step)
         if record is None:
             return None
         if reads is not None:
             return record.by_fingerprint(fingerprint, lambda one: one.reads == reads)
-        return record.by_fingerprint(fingerprint, lambda one: one.made_in == made) or record.by_fingerprint(fingerprint)
+        return (
+            record.by_fingerprint(fingerprint, lambda one: one.made_in == made and one.run == recorded)
+            or record.by_fingerprint(fingerprint, lambda one: one.made_in == made)
+            or record.by_fingerprint(fingerprint)
+        )
 
     def attempt_for_others(self, step: str, fingerprint: str, made: int) -> Attempt | None:
         """The attempt that another step may reuse: never an adopted or kept one, but the one that it replaced."""

@@ -129,8 +129,9 @@ class InputObserver:
             # What an import passes is observed already.
             known = isinstance(value, InputValue)
             observed = value if known else self._value(id_, decl.type, value, decl.place)
-            if observed is not None:
-                found[id_] = self._with_keys(id_, decl, observed)
+            named = None if observed is None else self._with_keys(id_, decl, observed)
+            if named is not None:
+                found[id_] = named
         for name, imported in workflow.imports.items():
             handed = self._handed(imported, workflow.name, prefix, found)
             self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
@@ -146,15 +147,16 @@ class InputObserver:
         """Files at computed paths; None after a problem, which is reported."""
         return self._files(ids.__getitem__, decl.type, paths, decl.place, hint, required=decl.required)
 
-    def _with_keys(self, id_: str, decl: InputDecl, value: InputValue) -> InputValue:
-        """Keys belong to the declaration: an import may pass an array that has others."""
+    def _with_keys(self, id_: str, decl: InputDecl, value: InputValue) -> InputValue | None:
+        """Keys belong to the declaration: an import may pass an array that has others. None after a problem: without
+        its keys, every index of the array would be wrong as well."""
         if decl.key is None:
             return value if value.keys is None or decl.loops else replace(value, keys=None)
         from whyrun.workflow.keys import with_keys  # imported late: most workflows have no keys
 
         value, problems = with_keys(id_, decl, value)
         self.diagnostics.extend(problems)
-        return value
+        return None if problems else value
 
     def _handed(
         self, imported: ImportDecl, importing: str, prefix: str, found: Mapping[str, InputValue]

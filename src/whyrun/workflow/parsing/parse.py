@@ -141,7 +141,7 @@ def missing_file(path: Path, default: str) -> WhyrunError:
     return error("FILE_MISSING", what, hint=_meant(path, default))
 
 
-def _id_of(path: Path, default: Path) -> str | None:
+def id_at(path: Path, default: Path) -> str | None:
     """The job of the workflow in this folder that has this name, or its artifact that is published there."""
     part = load_reading(default).part if default.is_file() else None
     for name, job in part.jobs.items() if part is not None else ():
@@ -165,7 +165,7 @@ def _meant(path: Path, default: str) -> str:
     near = near or get_close_matches(path.name, files, n=1, cutoff=0.8)
     if near:
         return f"did you mean `{path.with_name(near[0])}`?"
-    id_ = _id_of(path, Path(default))
+    id_ = id_at(path, Path(default))
     if id_ is not None:
         return f"this is `{id_}` and not a file; to plan or run only this, write `--target {shlex.quote(id_)}`"
     if path == Path(default):
