@@ -110,6 +110,7 @@ def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
         test -e conf.json || true
         ./tool.sh
         python3 -c "import yaml, json"
+        python3 versions.py
         (cat data/x.csv > scratch.txt; mv scratch.txt moved.txt; cat moved.txt; rm moved.txt)
         cat .git/HEAD; echo log >> log.txt; cat log.txt
         """
@@ -123,16 +124,24 @@ def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
         outputs: {{T: {{type: text}}}}
     """
     tool = "#!/bin/sh\ntrue\n"
-    lab = project(workflow, {"data/x.csv": "x", "tool.sh": tool, ".git/HEAD": "ref"})
+    versions = (
+        "import importlib.metadata, importlib_metadata\n"
+        "assert importlib.metadata.version('msgspec') == importlib_metadata.version('msgspec')\n"
+    )
+    lab = project(workflow, {"data/x.csv": "x", "tool.sh": tool, "versions.py": versions, ".git/HEAD": "ref"})
     (lab.root / "tool.sh").chmod(0o755)
     ran = lab.succeed()
-    assert ends(ran)["Job:Look"].packages == {"pyyaml": metadata.version("pyyaml")}
+    packages = ends(ran)["Job:Look"].packages or {}
+    assert {name: packages.get(name) for name in ("pyyaml", "importlib-metadata")} == {
+        name: metadata.version(name) for name in ("pyyaml", "importlib-metadata")
+    }
     assert observed(ran) == {
         "Job:Look": [
             Read("conf.json", "absent", by="strace"),
             Read("data", "folder", folder_sha256(["x.csv"]), "strace"),
             file("data/x.csv", "x"),
             file("tool.sh", tool),
+            file("versions.py", versions),
         ]
     }
 
