@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import shutil
 import sys
 from collections.abc import Callable
@@ -76,11 +77,13 @@ def test_a_script_that_imports_a_helper_and_opens_a_file_of_the_project(project:
     assert observed(ran) == {"Job:Train[1]": reads, "Job:Train[2]": reads}
     assert [event.traced for event in ends(ran).values()] == [True, True]  # they ran at the same time
     assert ran.heard.notes == []
+    assert not (lab.root / "__pycache__").exists()  # it would change a folder that is an input
     more = lab.edit("workflow.yaml", "[1, 2]", "[1, 2, 3]").succeed()
     assert observed(more) == {"Job:Train[3]": reads}  # is known to read the same
     assert [event.traced for event in ends(more).values()] == [False]
     lab.edit("helper.py", "strip()", "upper()")
-    edited = lab.succeed()  # the helper has been loaded from its byte code meanwhile
+    py_compile.compile(str(lab.root / "helper.py"), doraise=True)
+    edited = lab.succeed()  # the helper is loaded from its byte code
     reads[1] = file("helper.py", lab.read("helper.py"))
     assert observed(edited) == {f"Job:Train[{n}]": reads for n in (1, 2, 3)}
     assert [event.traced for event in ends(edited).values()][:1] == [True]

@@ -87,7 +87,8 @@ def _build(folder: Path, project: Path, lock: Lock) -> None:
         of_project = ["--no-emit-project", "--no-dev", "--project", str((project / lock.path).parent)]
         _uv(["export", "--quiet", "--frozen", *of_project, "-o", str(requirements)], project, lock)
     # Exactly what is locked: without `--no-deps` uv would choose versions that no file names. `check` finds the gaps.
-    installing = ["pip", "install", "--quiet", "--no-deps", "--python", str(python), "-r", str(requirements)]
+    # Compiled now, because programs of steps write no byte code.
+    installing = ["pip", "install", "--quiet", "--no-deps", "--compile-bytecode", "--python", str(python), "-r", str(requirements)]
     _uv(installing, project, lock)
     _uv(["pip", "check", "--quiet", "--python", str(python)], project, lock)
     listed = _uv(["pip", "list", "--quiet", "--format", "json", "--python", str(python)], project, lock)
