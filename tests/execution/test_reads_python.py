@@ -203,8 +203,11 @@ def test_steps_that_share_a_process_have_read_what_the_process_imported(project:
 def test_a_file_outside_the_project_is_told_once_and_recorded(project: Make, tmp_path_factory: Any) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "x.csv"
     elsewhere.write_text("x")
+    settings = elsewhere.with_name("pyvenv.cfg")  # the Python of a virtual environment reads it
+    settings.write_text("home = /usr/bin")
     code = f"""
         import json, sys
+        open({str(settings)!r}).close()
         def one(): return {{"T": open({str(elsewhere)!r}).read()}}
         two = one
         """
