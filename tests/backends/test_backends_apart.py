@@ -127,7 +127,7 @@ CLEAN = {
     "attributes": ["params"],
     "folder": True,
     "files": {"work": [], "home": [], "tmp": []},
-    "variables": ["HOME", "LANG", "PATH", "TMPDIR", "WHYRUN_PROJECT"],
+    "variables": ["HOME", "LANG", "PATH", "PYTHONDONTWRITEBYTECODE", "TMPDIR", "WHYRUN_PROJECT"],
     "handlers": [str(0), str(0)],
     "terminated_by_us": False,
     "blocked": [],

@@ -203,8 +203,11 @@ def test_steps_that_share_a_process_have_read_what_the_process_imported(project:
 def test_a_file_outside_the_project_is_told_once_and_recorded(project: Make, tmp_path_factory: Any) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere") / "x.csv"
     elsewhere.write_text("x")
+    settings = elsewhere.with_name("pyvenv.cfg")  # the Python of a virtual environment reads it
+    settings.write_text("home = /usr/bin")
     code = f"""
         import json, sys
+        open({str(settings)!r}).close()
         def one(): return {{"T": open({str(elsewhere)!r}).read()}}
         two = one
         """
@@ -218,13 +221,18 @@ def test_a_file_outside_the_project_is_told_once_and_recorded(project: Make, tmp
 
 def test_the_environment_of_the_interpreter_does_not_count(project: Make) -> None:
     code = """
-        import importlib, os, sys
+        import contextlib, importlib, os, sys
         def go():
             project = os.environ["WHYRUN_PROJECT"]
             sys.path.insert(0, f"{project}/venv/lib")
             import inside
             open(f"{project}/__pycache__/x.txt").close()
             import xml.dom.minidom, wsgiref.util
+            # These list each folder of `sys.path`.
+            import importlib.metadata, importlib_metadata
+            assert importlib.metadata.version("pyyaml") == importlib_metadata.version("pyyaml")
+            with contextlib.suppress(ImportError):  # not every environment has setuptools
+                import pkg_resources
             return {"T": inside.NAME}
         """
     files = {

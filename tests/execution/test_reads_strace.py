@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import py_compile
 import shutil
 import sys
 from collections.abc import Callable
@@ -76,11 +77,13 @@ def test_a_script_that_imports_a_helper_and_opens_a_file_of_the_project(project:
     assert observed(ran) == {"Job:Train[1]": reads, "Job:Train[2]": reads}
     assert [event.traced for event in ends(ran).values()] == [True, True]  # they ran at the same time
     assert ran.heard.notes == []
+    assert not (lab.root / "__pycache__").exists()  # it would change a folder that is an input
     more = lab.edit("workflow.yaml", "[1, 2]", "[1, 2, 3]").succeed()
     assert observed(more) == {"Job:Train[3]": reads}  # is known to read the same
     assert [event.traced for event in ends(more).values()] == [False]
     lab.edit("helper.py", "strip()", "upper()")
-    edited = lab.succeed()  # the helper has been loaded from its byte code meanwhile
+    py_compile.compile(str(lab.root / "helper.py"), doraise=True)
+    edited = lab.succeed()  # the helper is loaded from its byte code
     reads[1] = file("helper.py", lab.read("helper.py"))
     assert observed(edited) == {f"Job:Train[{n}]": reads for n in (1, 2, 3)}
     assert [event.traced for event in ends(edited).values()][:1] == [True]
@@ -110,6 +113,7 @@ def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
         test -e conf.json || true
         ./tool.sh
         python3 -c "import yaml, json"
+        python3 versions.py
         (cat data/x.csv > scratch.txt; mv scratch.txt moved.txt; cat moved.txt; rm moved.txt)
         cat .git/HEAD; echo log >> log.txt; cat log.txt
         """
@@ -123,16 +127,24 @@ def test_what_a_shell_step_lists_looks_for_and_executes(project: Make) -> None:
         outputs: {{T: {{type: text}}}}
     """
     tool = "#!/bin/sh\ntrue\n"
-    lab = project(workflow, {"data/x.csv": "x", "tool.sh": tool, ".git/HEAD": "ref"})
+    versions = (
+        "import importlib.metadata, importlib_metadata\n"
+        "assert importlib.metadata.version('msgspec') == importlib_metadata.version('msgspec')\n"
+    )
+    lab = project(workflow, {"data/x.csv": "x", "tool.sh": tool, "versions.py": versions, ".git/HEAD": "ref"})
     (lab.root / "tool.sh").chmod(0o755)
     ran = lab.succeed()
-    assert ends(ran)["Job:Look"].packages == {"pyyaml": metadata.version("pyyaml")}
+    packages = ends(ran)["Job:Look"].packages or {}
+    assert {name: packages.get(name) for name in ("pyyaml", "importlib-metadata")} == {
+        name: metadata.version(name) for name in ("pyyaml", "importlib-metadata")
+    }
     assert observed(ran) == {
         "Job:Look": [
             Read("conf.json", "absent", by="strace"),
             Read("data", "folder", folder_sha256(["x.csv"]), "strace"),
             file("data/x.csv", "x"),
             file("tool.sh", tool),
+            file("versions.py", versions),
         ]
     }
 

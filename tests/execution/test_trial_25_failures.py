@@ -44,6 +44,7 @@ DECLARE = (
     + 'write `Read: {type: file, default: "scripts/read.sh"}` under `inputs:`, and `read: ${{ inputs.Read }}` under '
     '`with:`; the script reads `"$read"`'
 )
+AS_IT_IS = "write `uses: shell`, `workdir: project`, and in `run:` the command `python3 {}` with its arguments"
 # the job; the first line of the error; the note; the job after following the note
 CASES = {
     "a relative path in a script": (
@@ -67,9 +68,15 @@ CASES = {
     "a script without its neighbours": (
         "{uses: shell, with: {fit: \"${{ inputs.Fit }}\", run: 'python3 $fit'}}",
         "exit status 1: ModuleNotFoundError: No module named 'helper'",
-        "`helper` is in `scripts`, but a script that is an input comes without its neighbours: bind the folder, an "
-        "input of type `directory`, or write `uses: python` and `script:`, which imports from the project",
-        "{uses: shell, with: {scripts: \"${{ inputs.Scripts }}\", run: 'python3 $scripts/fit.py'}}",
+        "`helper` is in `scripts`, but a script that is an input comes without its neighbours: "
+        + AS_IT_IS.format("scripts/fit.py"),
+        "{uses: shell, workdir: project, with: {run: 'python3 scripts/fit.py'}}",
+    ),
+    "a script of a folder that imports its neighbour": (
+        "{uses: python, with: {script: scripts/fit.py}}",
+        "No module named 'helper'",
+        "`helper` is in `scripts`, but `script:` imports from the project folder: " + AS_IT_IS.format("scripts/fit.py"),
+        "{uses: shell, workdir: project, with: {run: 'python3 scripts/fit.py'}}",
     ),
     "the name of an output": (
         "{uses: shell, with: {run: 'echo > $Text'}, outputs: {Text: {type: text}}}",
@@ -110,9 +117,11 @@ CASES = {
     "a script with a command line": (
         '{uses: python, with: {script: scripts/options.py, data: "${{ inputs.Data }}"}}',
         "the step called exit(2): options.py: error: the following arguments are required: --data",
-        "`script:` gives values as `inputs`, not as a command line: declare the script as an input, and write "
-        '`uses: shell` and `run: python3 "$script" --name "$value"`',
-        None,
+        "`script:` gives values as `inputs`, not as a command line: "
+        + AS_IT_IS.format("scripts/options.py")
+        + ', such as `--name "$value"`',
+        '{uses: shell, workdir: project, with: {data: "${{ inputs.Data }}", '
+        "run: 'python3 scripts/options.py --data \"$data\"'}}",
     ),
     "a published file of another job": (
         "{uses: shell, needs: [Made], with: {run: 'cat out/t.txt'}}",

@@ -491,7 +491,7 @@ def test_nothing_of_one_step_is_seen_by_the_next(lab: Lab) -> None:
     assert first.pop(5) != second.pop(5)  # random
     assert first == second
     environment = first[1]
-    assert set(environment) == {"PATH", "HOME", "TMPDIR", "LANG", "WHYRUN_PROJECT"}
+    assert set(environment) == {"PATH", "HOME", "TMPDIR", "LANG", "WHYRUN_PROJECT", "PYTHONDONTWRITEBYTECODE"}
     assert environment["LANG"] == "C.UTF-8"
     assert environment["HOME"] != environment["TMPDIR"]
     assert lab.evidence() == {}

@@ -117,7 +117,7 @@ def test_a_step_sees_its_own_inputs_and_nothing_else(sandboxed: Make, open_folde
     (own,) = (path for path in seen.pop("files") if not path.startswith("/whyrun/in/project/"))
     assert own.startswith("/whyrun/in/inputs/")
     environment = seen.pop("environment")
-    assert set(environment) == {"PATH", "HOME", "TMPDIR", "LANG", "WHYRUN_PROJECT"}
+    assert set(environment) == {"PATH", "HOME", "TMPDIR", "LANG", "WHYRUN_PROJECT", "PYTHONDONTWRITEBYTECODE"}
     assert environment["WHYRUN_PROJECT"] == "/whyrun/in/project"
     assert PLANTED not in str(environment)
     assert environment["HOME"] == "/whyrun/out/scratch/home"

@@ -87,8 +87,9 @@ def _build(folder: Path, project: Path, lock: Lock) -> None:
         of_project = ["--no-emit-project", "--no-dev", "--project", str((project / lock.path).parent)]
         _uv(["export", "--quiet", "--frozen", *of_project, "-o", str(requirements)], project, lock)
     # Exactly what is locked: without `--no-deps` uv would choose versions that no file names. `check` finds the gaps.
-    installing = ["pip", "install", "--quiet", "--no-deps", "--python", str(python), "-r", str(requirements)]
-    _uv(installing, project, lock)
+    # Compiled now, because programs of steps write no byte code.
+    exactly = ["--no-deps", "--compile-bytecode", "-r", str(requirements)]
+    _uv(["pip", "install", "--quiet", "--python", str(python), *exactly], project, lock)
     _uv(["pip", "check", "--quiet", "--python", str(python)], project, lock)
     listed = _uv(["pip", "list", "--quiet", "--format", "json", "--python", str(python)], project, lock)
     packages = {one["name"]: one["version"] for one in msgspec.json.decode(listed, type=list[dict[str, str]])}

@@ -132,4 +132,4 @@ def _source_of(at: str) -> str | None:
 
 
 def _is_data(path: str) -> bool:
-    return not _NO_DATA.search(path) and os.path.isfile(path)
+    return not _NO_DATA.search(path) and not path.endswith(f"/{_ENVIRONMENT}") and os.path.isfile(path)

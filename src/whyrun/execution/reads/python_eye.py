@@ -24,6 +24,8 @@ from whyrun.execution.reads.trace_request import python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _IMPORT_SYSTEM = ("<frozen importlib", os.path.dirname(importlib.__file__))  # also `importlib.metadata`
+# Other modules, and their functions, that look for installed packages in each folder of `sys.path`.
+_LIKE_METADATA = {("importlib_metadata", "children"), ("pkg_resources", "safe_listdir")}
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system")
 
 _Handler = Callable[[tuple[Any, ...]], None]
@@ -85,7 +87,10 @@ class PythonEye:
 
         def on_list(args: tuple[Any, ...]) -> None:
             # Two frames up, because the hook itself calls this. What imports list does not count.
-            if not sys._getframe(2).f_code.co_filename.startswith(_IMPORT_SYSTEM):
+            caller = sys._getframe(2)
+            code = caller.f_code
+            finds_packages = (caller.f_globals.get("__name__"), code.co_name) in _LIKE_METADATA
+            if not (finds_packages or code.co_filename.startswith(_IMPORT_SYSTEM)):
                 listed.add(self._path(args[0] if args[0] is not None else "."))
 
         def on_library(args: tuple[Any, ...]) -> None:

@@ -4,8 +4,8 @@ Lines of several processes are interleaved: a call that another process interrup
 that of `strace -f -y`: descriptors, the working folder too, are followed by their path in `<>`.
 
 Python lists each folder of its path before it imports from there, and again when the folder has changed; and once more
-to look for installed packages (`importlib.metadata`). That does not count: it comes right after a `stat` of the folder,
-once for each time that this tells, and the program opened a module there.
+to look for installed packages (`importlib.metadata`, `importlib_metadata`). That does not count: it comes right after
+a `stat` of the folder, once for each time that this tells, and the program opened a module there.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ _NAMED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 _WRITES = lazy_regex(r"O_(?:WRONLY|RDWR|CREAT|TRUNC)")
 _DESCRIPTOR = lazy_regex(r"\d+<((?:[^>\\]|\\.)*)>$")
 _CHANGED = lazy_regex(r"stx?_mtime=.*?_nsec=\d+|stx_mtime=\{[^}]*\}")
+_METADATA = lazy_regex(r"/importlib[/_]metadata(?=/|$)")
 _PYTHON = lazy_regex(r"(?:^|/)python[0-9.]*$")
 
 _FORKS = ("clone", "clone3", "fork", "vfork")
@@ -52,13 +53,13 @@ class _Program:
     # Folder, and when it had been changed as Python was told → how often it was listed then.
     listed: Counter[tuple[str, str]] = field(default_factory=Counter)
     has_hook: bool = False  # it runs Python already, and the audit hook sees which folders that lists
-    uses_metadata: bool = False
+    metadata: set[str] = field(default_factory=set)  # what it uses to look for installed packages
     modules: set[str] = field(default_factory=set)  # folders of the Python files that it opened
 
     def listed_by_itself(self) -> Iterator[str]:
         """The folders that it listed for another reason than to import from there."""
         for (folder, _), times in self.listed.items():
-            if folder not in self.modules or (times > 1 + self.uses_metadata and not self.has_hook):
+            if folder not in self.modules or (times > 1 + len(self.metadata) and not self.has_hook):
                 yield folder
 
 
@@ -212,7 +213,7 @@ def _note_module(program: _Program, path: str) -> None:
     if path.endswith((".py", ".pyc")):
         folder, _, name = path.replace("/__pycache__/", "/").rpartition("/")
         program.modules.add(folder)
-        program.uses_metadata = program.uses_metadata or "/importlib/metadata" in folder
+        program.metadata.update(_METADATA.findall(folder))
         if name.startswith("__init__."):
             program.modules.add(os.path.dirname(folder))
 

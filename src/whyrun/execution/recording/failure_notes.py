@@ -195,20 +195,38 @@ def _relative_paths(line: str) -> Iterator[str]:
 
 
 def _import_note(step: FailedStep) -> str:
-    """A module that stands beside a script, which the step gets without its neighbours."""
+    """A module that stands beside a script, which the step does not find there."""
     missing = _NO_MODULE.search(step.error)
-    if missing is None or step.table.decl.uses != "shell":
+    if missing is None:
         return ""
-    name = missing[1].partition(".")[0]
-    folders = {Path(path).parent for path in _input_paths(step.graph)}
-    for folder in sorted(folders):
+    name, own = missing[1].partition(".")[0], _script_of(step)
+    scripts = [own] if own is not None else sorted(_input_paths(step.graph)) if _in_shell(step) else []
+    for script in scripts:
+        folder = Path(script).parent
         if (step.project / folder / f"{name}.py").is_file() or (step.project / folder / name).is_dir():
-            where = "the project folder" if folder == Path(".") else f"`{folder}`"
+            where = f"`{name}` is in {'the project folder' if folder == Path('.') else f'`{folder}`'}, but "
+            if own is not None:
+                return f"{where}`script:` imports from the project folder: {_as_it_is(script)}"
+            if script.endswith(".py"):
+                return f"{where}a script that is an input comes without its neighbours: {_as_it_is(script)}"
             return (
-                f"`{name}` is in {where}, but a script that is an input comes without its neighbours: bind the folder, "
-                "an input of type `directory`, or write `uses: python` and `script:`, which imports from the project"
+                f"{where}a script that is an input comes without its neighbours: bind the folder, an input of type "
+                "`directory`"
             )
     return ""
+
+
+def _as_it_is(script: str) -> str:
+    return f"write `uses: shell`, `workdir: project`, and in `run:` the command `python3 {script}` with its arguments"
+
+
+def _script_of(step: FailedStep) -> str | None:
+    script = step.table.decl.with_.get("script") if step.table.decl.uses == "python" else None
+    return script if isinstance(script, str) else None
+
+
+def _in_shell(step: FailedStep) -> bool:
+    return step.table.decl.uses == "shell"
 
 
 def _input_paths(graph: Graph) -> Iterator[str]:
@@ -252,12 +270,11 @@ def _command_note(step: FailedStep) -> str:
 
 def _arguments_note(step: FailedStep) -> str:
     """A Python script with a command line, which `script:` does not give it."""
-    if step.table.decl.uses != "python" or "script" not in step.table.decl.with_ or not _ARGUMENTS.search(step.error):
+    script = _script_of(step)
+    if script is None or not _ARGUMENTS.search(step.error):
         return ""
-    return (
-        "`script:` gives values as `inputs`, not as a command line: declare the script as an input, and write "
-        '`uses: shell` and `run: python3 "$script" --name "$value"`'
-    )
+    instead = f'{_as_it_is(script)}, such as `--name "$value"`'
+    return f"`script:` gives values as `inputs`, not as a command line: {instead}"
 
 
 def _braces_note(step: FailedStep) -> str:

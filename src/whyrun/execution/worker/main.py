@@ -72,6 +72,8 @@ def main(start_json: str) -> None:
     # This process needed it to find Whyrun; a step must not see it.
     os.environ.pop("PYTHONPATH", None)
     os.environ[PROJECT_VARIABLE] = start.project
+    # A Python that a step starts would write `__pycache__` into the project, and so into folders that are inputs.
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     sys.argv = ["whyrun-worker"]
     import_project_from_source(start.project, apart=start.environments)
     # The folders of a copy come first: a package installed there could be the user's own, still edited, source.
