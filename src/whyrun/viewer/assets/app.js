@@ -468,7 +468,7 @@ ${t?a`<p class="sentence">It does not run, because its condition is false:</p>
 <p class="condition"><code>${t}</code></p>`:a`<p class="sentence">It does not run, because what it reads is inactive.</p>`}
 ${Object.entries(e??{}).map(([r,s])=>a`<p>${W(r)} is <code>${Pe(s)}</code>.</p>`)}
 ${n?a`<p>${W(n)}</p>`:g}
-</article>`}function Fu(t,e){let n=[...t.chain??[]].reverse(),r=t.consequences,s=t.answer?.more??0,i=(t.roots??t.answer?.roots??[]).filter(m=>m!==e.id);if(n.length<2&&!r?.count)return g;let o=n[0],l=n.length===1?t.changes?.find(m=>m.reason===0):null,c=l?.path??l?.new?.path??l?.old?.path,h=o?.path??c;return te(r?.count?n.length>1||h?"From the cause to what follows":"What follows":"Back to the cause",a`<ol class="chain">
+</article>`}function Fu(t,e){let n=[...t.chain??[]].reverse(),r=e.state==="clean"?null:t.consequences,s=t.answer?.more??0,i=(t.roots??t.answer?.roots??[]).filter(m=>m!==e.id);if(n.length<2&&!r?.count)return g;let o=n[0],l=n.length===1?t.changes?.find(m=>m.reason===0):null,c=l?.path??l?.new?.path??l?.old?.path,h=o?.path??c;return te(r?.count?n.length>1||h?"From the cause to what follows":"What follows":"Back to the cause",a`<ol class="chain">
 ${h?a`<li class="root">
 <span><b>${h}</b> changed</span>
 </li>`:g}
