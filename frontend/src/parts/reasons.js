@@ -133,7 +133,8 @@ export function reasonCard(reason, {change, url, job, compact = false} = {}) {
 const hash = (sha) => html`<code title=${sha ?? ''}>${sha ? shortHash(sha) : 'nothing'}</code>`
 
 export function changed(change, {url, compact = false} = {}) {
-  const {old, new: now, diff, diff_more: more} = change
+  const {old, diff, diff_more: more} = change
+  const now = change.new && {...change.new, kept: undefined} // only of the old content it matters whether it is kept
   const path = change.path ?? now?.path ?? old?.path
   if (diff?.length)
     return html`${path ? html`<p class="soft path">${path}</p>` : nothing}${textDiff(diff, more, compact ? 6 : 400)}`

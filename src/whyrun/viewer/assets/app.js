@@ -211,18 +211,18 @@ data-id=${r??g}
 <p class="code">${t.code}</p>
 <p class="sentence">${Su(t)}</p>
 ${t.read?g:e?Or(e,{url:n,compact:s}):t.old_value!==void 0||t.new_value!==void 0?Or({old:{value:t.old_value,sha256:t.old},new:{value:t.new_value,sha256:t.new}},{url:n,compact:s}):t.old||t.new?a`<p class="hashes">${Il(t.old)}${le.arrow}${Il(t.new)}</p>`:g}
-</article>`}var Il=t=>a`<code title=${t??""}>${t?Fe(t):"nothing"}</code>`;function Or(t,{url:e,compact:n=!1}={}){let{old:r,new:s,diff:i,diff_more:o}=t,l=t.path??s?.path??r?.path;return i?.length?a`${l?a`<p class="soft path">${l}</p>`:g}${po(i,o,n?6:400)}`:uo(r)||uo(s)?a`<div class="then-now">
-${Rl(r,e,r?.run??"before")}<span class="to">${le.arrow}</span>${Rl(s,e,"now")}
+</article>`}var Il=t=>a`<code title=${t??""}>${t?Fe(t):"nothing"}</code>`;function Or(t,{url:e,compact:n=!1}={}){let{old:r,diff:s,diff_more:i}=t,o=t.new&&{...t.new,kept:void 0},l=t.path??o?.path??r?.path;return s?.length?a`${l?a`<p class="soft path">${l}</p>`:g}${po(s,i,n?6:400)}`:uo(r)||uo(o)?a`<div class="then-now">
+${Rl(r,e,r?.run??"before")}<span class="to">${le.arrow}</span>${Rl(o,e,"now")}
 <p class="soft path">
-${l??g}${r?.size&&s?.size?a`<br />${Re(r.size)} → ${Re(s.size)}`:g}${t.summary?a`<br />${t.summary}`:g}
+${l??g}${r?.size&&o?.size?a`<br />${Re(r.size)} → ${Re(o.size)}`:g}${t.summary?a`<br />${t.summary}`:g}
 </p>
-</div>`:Gs(r)||Gs(s)?a`<div class="values">
+</div>`:Gs(r)||Gs(o)?a`<div class="values">
 <span class="was">${Gs(r)?Pe(r.value,n?80:400):Js(r)}</span>
 <span class="to">${le.arrow}</span
-><span class="is">${Gs(s)?Pe(s.value,n?80:400):Js(s)}</span>
+><span class="is">${Gs(o)?Pe(o.value,n?80:400):Js(o)}</span>
 </div>`:a`<div class="values">
 <span class="was">${Js(r)}</span><span class="to">${le.arrow}</span
-><span class="is">${Js(s)}</span> ${l?a`<span class="soft path">${l}</span>`:g}
+><span class="is">${Js(o)}</span> ${l?a`<span class="soft path">${l}</span>`:g}
 </div>`}var Gs=t=>t&&"value"in t&&t.value!==void 0,uo=t=>t&&(t.kind==="image"||t.kind==="svg")&&t.href;function Js(t){return t?a`<code title=${t.sha256??""}>${Fe(t.sha256)}</code
 >${t.size!==void 0?a` <span class="soft">${Re(t.size)}</span>`:g}
 ${t.kept===!1?a`<span class="soft">old content not kept</span>`:g}`:a`<span class="soft">nothing</span>`}function Rl(t,e,n){let r=uo(t)?e(t.href,t.sha256):null;return a`<figure class="pictured">
