@@ -84,9 +84,11 @@ export class App extends LitElement {
   updated() {
     const dialog = this.querySelector('dialog.help') // it can open only where it stands in the page
     if (dialog && !dialog.open) dialog.showModal()
-    if (this.sighted === location.hash) return
+    // The runs arrive after the tabs, and more of them while the page is open.
     const current = this.querySelectorAll('.tabs [aria-current], .stops [aria-current]')
-    if (current.length) this.sighted = location.hash
+    const sighted = [location.hash, current.length, this.querySelectorAll('.stops li').length].join(' ')
+    if (this.sighted === sighted) return
+    this.sighted = sighted
     for (const one of current) {
       const row = one.closest('.tabs, .stops')
       const [a, b] = [row.getBoundingClientRect(), one.getBoundingClientRect()]

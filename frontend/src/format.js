@@ -54,6 +54,8 @@ export function ago(ts, now = Date.now()) {
 }
 
 export const when = (ts) => (ts ? ts.replace('T', ' ').replace(/\.\d+/, '').replace('Z', ' UTC') : '')
+// An error without the traceback that a command printed after it: one is shown where there is room for its lines.
+export const withoutTrace = (error) => String(error ?? '').replace(/\s+Traceback \(most recent call last\):[^]*$/, '')
 export const shortHash = (sha) => (sha ? `${sha.replace(/^sha256:/, '').slice(0, 8)}` : '')
 
 // 'Job:ThenImage[1]' → {kind: 'Job', name: 'ThenImage', index: '[1]'}; an import's jobs are named 'Prep.Clean'.

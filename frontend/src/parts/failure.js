@@ -1,11 +1,15 @@
 // A failure: what went wrong, where, and one click further the traceback and what the step printed last.
 import {html, nothing} from 'lit'
 import {copy, idLink} from './basics.js'
+import {withoutTrace} from '../format.js'
 import {link} from '../router.js'
 import {glyph} from '../states.js'
 
 export function failureCard(failure, {id, brief = false, open = false} = {}) {
-  const error = failure.error ?? ''
+  const {traceback, stderr} = failure
+  const error = traceback || stderr?.length ? withoutTrace(failure.error) : (failure.error ?? '')
+  // That of a command is its error once more: what the command printed says it whole.
+  const repeats = error && stderr?.length && traceback?.split('\n')[0].endsWith(error.split('\n')[0])
   const named = failure.error_type && !error.startsWith(failure.error_type) ? failure.error_type : ''
   return html`<article class="failure" data-id=${id ?? nothing} data-code=${failure.status ?? 'FAILED'}>
     <p class="failure-head">
@@ -22,23 +26,21 @@ export function failureCard(failure, {id, brief = false, open = false} = {}) {
         : nothing
     }
     ${
-      failure.traceback
+      traceback && !repeats
         ? html`<details ?open=${open}>
             <summary>Traceback</summary>
             <div class="output">
-              ${copy(failure.traceback, 'Copy the traceback')}
-              <pre class="trace" tabindex="0" aria-label="Traceback">${failure.traceback}</pre>
+              ${copy(traceback, 'Copy the traceback')}
+              <pre class="trace" tabindex="0" aria-label="Traceback">${traceback}</pre>
             </div>
           </details>`
         : nothing
     }
-    ${printed('Last lines of stderr', failure.stderr, open)}${printed('Last lines of stdout', failure.stdout, false)}
+    ${printed('Last lines of stderr', stderr, open)}${printed('Last lines of stdout', failure.stdout, false)}
     ${
       brief && id && !open
         ? html`<p class="failure-more">
-            <a href=${link('why', id)}
-              >${failure.traceback ? 'Its reasons, and what follows' : 'Traceback and output'}</a
-            >
+            <a href=${link('why', id)}>${traceback ? 'Its reasons, and what follows' : 'Traceback and output'}</a>
           </p>`
         : nothing
     }

@@ -1,7 +1,7 @@
 // A reason as a sentence, with what was and what is: pictures, values, or lines of text.
 import {html, nothing} from 'lit'
 import {idLink, icons} from './basics.js'
-import {bytes, inline, shortHash} from '../format.js'
+import {bytes, inline, shortHash, withoutTrace} from '../format.js'
 import {link} from '../router.js'
 
 const CHANGES = {
@@ -35,7 +35,7 @@ export function sentence(reason) {
       return html`It failed in
         <a href=${link('run', reason.run)}>${reason.run}</a
         >${reason.attempt > 1 ? html`, attempt ${reason.attempt}` : nothing}: <b>${reason.error_type}</b>.
-        <span class="quote">${reason.error}</span>`
+        <span class="quote">${withoutTrace(reason.error)}</span>`
     case 'MISSING_OUTPUT':
       if (!reason.artifact) return html`It has not succeeded yet.`
       return reason.change
@@ -133,7 +133,8 @@ export function reasonCard(reason, {change, url, job, compact = false} = {}) {
 const hash = (sha) => html`<code title=${sha ?? ''}>${sha ? shortHash(sha) : 'nothing'}</code>`
 
 export function changed(change, {url, compact = false} = {}) {
-  const {old, new: now, diff, diff_more: more} = change
+  const {old, diff, diff_more: more} = change
+  const now = change.new && {...change.new, kept: undefined} // only of the old content it matters whether it is kept
   const path = change.path ?? now?.path ?? old?.path
   if (diff?.length)
     return html`${path ? html`<p class="soft path">${path}</p>` : nothing}${textDiff(diff, more, compact ? 6 : 400)}`

@@ -10,11 +10,13 @@ const SHOWN = 14
 const LANES = 2
 const BARS = 200
 const PLAIN = new Set(['when', 'steps']) // facts that need no name
+// What changed the state without a plan: such a run shows itself.
+export const DECISIONS = {decide: 'kept', adopt: 'adopted'}
 const WORDS = 0.22 // the share of the width from which a bar has room for its name
 
 export function timeMachine(ctx) {
   const {state, route} = ctx
-  const runs = (state.runs ?? []).filter((run) => run.mode === 'run')
+  const runs = (state.runs ?? []).filter((run) => run.mode === 'run' || DECISIONS[run.mode])
   if (!runs.length)
     return html`<section class="time none" aria-label="Time machine">
       <div class="time-title">
@@ -41,7 +43,7 @@ export function timeMachine(ctx) {
           (one) =>
             html`<li>
               <a
-                href=${link('plan', one.run)}
+                href=${link(DECISIONS[one.mode] ? 'run' : 'plan', one.run)}
                 aria-current=${chosen === one.run ? 'step' : nothing}
                 data-id=${one.run}
                 title="${one.run} ${one.state}: ${said(one)}"
@@ -50,7 +52,9 @@ export function timeMachine(ctx) {
                 ><span class="stop-name"
                   >${one.run}${
                     one.state === 'succeeded'
-                      ? nothing
+                      ? DECISIONS[one.mode]
+                        ? ` ${DECISIONS[one.mode]}`
+                        : nothing
                       : html` <span class="tone-${stateOf(mark(one)).tone}">${one.state}</span>`
                   }</span
                 ></a
@@ -104,7 +108,7 @@ const mark = (run) =>
 
 export function said(run) {
   const words = [
-    [run.completed, 'executed'],
+    [run.completed, DECISIONS[run.mode] ?? 'executed'],
     [run.reused, 'reused'],
     [run.failed, 'failed'],
     [run.interrupted, 'interrupted'],

@@ -4,7 +4,7 @@ import {answer, command, facts, idLink, icons, problem, section, state as stateC
 import {failureCard} from '../parts/failure.js'
 import {said} from '../parts/time_machine.js'
 import {timeline} from '../parts/run_timeline.js'
-import {ago, bare, bytes, count, duration, money, plural, when} from '../format.js'
+import {ago, bare, bytes, count, duration, money, plural, when, withoutTrace} from '../format.js'
 import {link, linkTo} from '../router.js'
 import {glyph} from '../states.js'
 
@@ -114,7 +114,9 @@ function failures({failures: list = []}) {
 const failureRow = (failure) =>
   html`<li data-id=${failure.id} data-code=${failure.status}>
     <span class="mark">${glyph('failed')}</span>
-    <span class="row-main">${idLink(failure.id, {kind: false})}<span class="row-text bad">${failure.error}</span></span>
+    <span class="row-main"
+      >${idLink(failure.id, {kind: false})}<span class="row-text bad">${withoutTrace(failure.error)}</span></span
+    >
   </li>`
 
 const progress = ({ended, planned, done, left, elapsed}, now) =>

@@ -1,9 +1,9 @@
 // All runs, the newest first; and parameters beside results, run by run.
 import {html, nothing} from 'lit'
 import {answer, command, empty, section, state as stateChip} from '../parts/basics.js'
-import {ago, count, duration, inline, when} from '../format.js'
+import {ago, count, duration, inline, when, withoutTrace} from '../format.js'
 import {link} from '../router.js'
-import {said} from '../parts/time_machine.js'
+import {DECISIONS, said} from '../parts/time_machine.js'
 
 const SHOWN = 200
 
@@ -32,12 +32,12 @@ export function runsView(ctx) {
                   html`<tr data-id=${run.run} data-state=${run.state}>
                     <td>
                       <a href=${link('run', run.run)}><b>${run.run}</b></a
-                      >${run.mode === 'run' ? nothing : html` <span class="soft">${run.mode}</span>`}
+                      >${run.mode === 'run' ? nothing : html` <span class="soft">${DECISIONS[run.mode] ?? run.mode}</span>`}
                     </td>
                     <td>${stateChip(run.state)}</td>
                     <td title=${when(run.started)}>${ago(run.started)}</td>
                     <td class="whole">
-                      ${said(run)}${run.error ? html`<span class="row-text bad">${run.error}</span>` : nothing}
+                      ${said(run)}${run.error ? html`<span class="row-text bad">${withoutTrace(run.error)}</span>` : nothing}
                     </td>
                     <td class="num">
                       ${duration(run.duration)}<meter

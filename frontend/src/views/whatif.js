@@ -94,13 +94,16 @@ function inputs(ctx, graph, asked) {
                 @change=${(event) => set(input.id, event.target.value === '' ? null : event.target.value)}
               />`
             : html`<span class="soft"
-                >${input.elements !== undefined ? plural(input.elements, 'file') : input.type}</span
+                >${input.elements !== undefined ? plural(input.elements, elementOf(input.type)) : input.type}</span
               >`
         }
       </div>`
     })}
   </fieldset>`
 }
+
+const elementOf = (type) =>
+  /^(file|image)\b/.test(type) ? 'file' : type.startsWith('directory') ? 'folder' : 'element'
 
 function jobs(ctx, graph, asked, any) {
   if (!graph?.nodes?.length) return nothing

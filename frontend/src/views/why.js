@@ -168,7 +168,7 @@ function because({condition, inputs, source}) {
 // From the root cause down to this job, and on to what it makes run.
 function chain(value, own) {
   const links = [...(value.chain ?? [])].reverse()
-  const later = value.consequences
+  const later = own.state === 'clean' ? null : value.consequences // nothing runs because of a job that does not
   const more = value.answer?.more ?? 0
   const roots = (value.roots ?? value.answer?.roots ?? []).filter((id) => id !== own.id)
   if (links.length < 2 && !later?.count) return nothing

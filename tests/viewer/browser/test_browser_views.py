@@ -114,6 +114,26 @@ def test_view_2_a_state_that_the_page_does_not_know_is_shown_by_its_name(viewer:
     assert viewer.wrong == []
 
 
+def test_view_5_now_and_the_kept_results_are_in_sight_from_the_start(viewer: Viewer, served: Served) -> None:
+    """With more runs than the line has room for; a keep has no plan, so it shows what it did."""
+
+    def many(route: Any) -> None:
+        answer = route.fetch()
+        state = answer.json()
+        named = [{**state["runs"][-1], "run": f"r{number:04d}"} for number in range(1, 21)]
+        state["runs"] = [*named[:-1], {**named[-1], "mode": "decide", "state": "succeeded"}]
+        route.fulfill(response=answer, json=state)
+
+    viewer.page.route("**/api/state", many)
+    viewer.start(served.url)
+    sides = "all => all.map(one => [one.getBoundingClientRect().left, one.getBoundingClientRect().right])"
+    [line] = viewer.page.locator(".stops").evaluate_all(sides)
+    kept, now = viewer.page.locator(".stops [data-id=r0020], .stops .now a").evaluate_all(sides)
+    assert line[0] <= kept[0] < now[0] < now[1] <= line[1]
+    viewer.page.locator(".stops [data-id=r0020]").click()
+    assert viewer.hash == "#/run/r0020"
+
+
 def test_view_3_artifacts_are_shown_as_they_are(shown: Viewer, served: Served) -> None:
     known = {row["id"]: row for row in served.lab.whyrun("status", "--all", "--json").json["artifacts"]}
     shown.go("artifacts")
