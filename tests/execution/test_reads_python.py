@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -254,3 +255,42 @@ def test_the_packages_that_a_step_imported_have_their_versions_on_record(project
     assert packages["Job:Named"] == {**numpy, **pyyaml}
     assert packages["Job:ByName"].items() >= {"duckdb": metadata.version("duckdb")}.items()
     assert packages["Job:Nothing"] == {}
+
+
+def test_a_step_that_lists_a_folder_into_which_it_writes_undeclared_files_is_up_to_date_afterwards(
+    project: Make,
+) -> None:
+    code = """
+        import os, shutil
+        def go():
+            shutil.rmtree("data/tmp", ignore_errors=True)
+            os.mkdir("data/tmp")
+            open("data/run.log", "a").write("x")
+            open("data/passing", "w").close()
+            os.remove("data/passing")
+            return {"T": str(len([name for name in os.listdir("data") if name.endswith(".csv")]))}
+        """
+    workflow = "defaults: {workdir: project}\n" + jobs("go")
+    lab = project(workflow, {"steps.py": code, "data/x.csv": "x"})
+    assert observed(lab.succeed()) == {"Job:Go": {"data": folder_sha256(["run.log", "tmp", "x.csv"])}}
+    assert lab.plan().planned == []
+    lab.write({"data/y.csv": "y"})
+    assert [job.id for job in lab.plan().planned] == ["Job:Go"]
+
+
+def test_names_with_unusual_spaces_count_and_names_with_control_characters_do_not(project: Make) -> None:
+    code = """
+        import os
+        PROJECT = os.environ["WHYRUN_PROJECT"]
+        def go():
+            names = sorted(os.listdir(PROJECT + "/data"))
+            return {"T": " ".join(open(os.path.join(PROJECT, "data", name)).read() for name in names)}
+        """
+    shot = "Shot at 3.45\u202fPM,\u00a0new\u3000.png"
+    lab = project(jobs("go"), {"steps.py": code, f"data/{shot}": "s", "data/a\x01b": "c"})
+    (lab.root / os.fsdecode(b"data/\xff")).write_text("u")
+    folder = folder_sha256([shot])
+    assert observed(lab.succeed()) == {"Job:Go": {"data": folder, f"data/{shot}": sha("s")}}
+    assert lab.plan().planned == []
+    lab.write({f"data/{shot}": "another"})
+    assert [job.id for job in lab.plan().planned] == ["Job:Go"]

@@ -56,6 +56,6 @@ def _traced(
         raise error("USAGE", f"`{command}` ended with status {status}", hint=hint)
     sighted = places.sighted(eye.take())
     there = [path for path in sighted.written if os.path.isfile(project / path)]
-    seen = ReadContent(str(project), time.time_ns).of(Sighted(), sighted, began)
+    seen = ReadContent(str(project), time.time_ns, live=True).of(Sighted(), sighted, began)
     read = [path for path in sighted.opened if os.path.isfile(project / path)]
     return TracedCommand(command, seconds, read, there, StepReads(seen, list(sighted.outside), traced=True))

@@ -32,9 +32,10 @@ class _Last(NamedTuple):
 class ReadContent:
     """Of one worker, which hashes a file that many steps read once."""
 
-    def __init__(self, project: str, clock: Callable[[], int]) -> None:
-        """`clock`: now, in nanoseconds, never later than the clock of the project's file system."""
-        self._root, self._clock = project.rstrip("/"), clock
+    def __init__(self, project: str, clock: Callable[[], int], *, live: bool) -> None:
+        """`clock`: now, in nanoseconds, never later than the clock of the project's file system. `live`: the project is
+        the user's own, in which stays what a step writes; else it is a copy."""
+        self._root, self._clock, self._live = project.rstrip("/"), clock, live
         self._known: dict[str, tuple[_Signature, str]] = {}
         self._settled: dict[str, _Signature] = {}  # the files of the present step whose signature proves their content
         self._last: _Last | None = None
@@ -105,13 +106,14 @@ class ReadContent:
         except OSError:
             return None
         own = set(_names_in(path, written))
-        counted = [name for name in counted_names(names, own) if name.isprintable()]
+        # What the step wrote there is there for the next plan, too, which cannot know who wrote it.
+        counted = counted_names(names, () if self._live else own)
         if changed_at < began:
             return SeenRead(path, "folder", names=counted)
         new = {name for name in names if _changed_since(f"{location}/{name}", began)}
         if not new and not own:
             return SeenRead(path, "unknown")  # something was removed while the step ran
-        return SeenRead(path, "folder", names=counted, changed=sorted(new.intersection(counted)))
+        return SeenRead(path, "folder", names=counted, changed=sorted(new.intersection(counted) - own))
 
 
 def _signature(status: os.stat_result) -> _Signature:

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from whyrun.execution.reads.glimpses import Glimpses, Sighted
 from whyrun.lazy_regex import lazy_regex
-from whyrun.log.reads import BYTE_CODE, MOST_OUTSIDE, UNCOUNTED_FOLDERS
+from whyrun.log.reads import BYTE_CODE, MOST_OUTSIDE, UNCOUNTED_FOLDERS, is_recordable
 
 _OF_THE_MACHINE = (
     "/bin/", "/boot/", "/dev/", "/etc/", "/gnu/", "/lib", "/nix/", "/opt/", "/proc/", "/run/", "/sbin/", "/snap/",
@@ -108,7 +108,7 @@ class Places:
         if (
             at.endswith((*BYTE_CODE, _ENVIRONMENT))
             or not UNCOUNTED_FOLDERS.isdisjoint(at.split("/"))
-            or not at.isprintable()
+            or not is_recordable(at)
         ):
             return False
         return not self._is_in_environment(os.path.dirname(at))
@@ -132,4 +132,4 @@ def _source_of(at: str) -> str | None:
 
 
 def _is_data(path: str) -> bool:
-    return not _NO_DATA.search(path) and os.path.isfile(path)
+    return is_recordable(path) and not _NO_DATA.search(path) and os.path.isfile(path)

@@ -119,6 +119,7 @@ class PythonEye:
             "os.chdir": on_chdir,
             "os.symlink": on_link,
             "os.rename": lambda args: written.add(self._path(args[1])),
+            "os.mkdir": lambda args: written.add(self._path(args[0])),
             **dict.fromkeys(_PROGRAMS, on_program),
             "shutil.copyfile": lambda args: written.add(self._path(args[1])),
         }
