@@ -294,3 +294,37 @@ def test_names_with_unusual_spaces_count_and_names_with_control_characters_do_no
     assert lab.plan().planned == []
     lab.write({f"data/{shot}": "another"})
     assert [job.id for job in lab.plan().planned] == ["Job:Go"]
+
+
+def test_what_is_deleted_or_replaced_while_the_step_runs_is_unknown(project: Make) -> None:
+    code = """
+        import os, subprocess
+        def go():
+            os.chdir(os.environ["WHYRUN_PROJECT"])
+            for path in ("gone.txt", "link/x", "direct", "folder/x", "busy/x", "steady/x"):
+                open(path).read()
+            os.listdir("lost")
+            for path in ("never.txt", "never/there.txt"):
+                try:
+                    open(path)
+                except OSError:
+                    pass
+            subprocess.run(["sh", "-ec", "rm -r gone.txt lost; ln -sfn v2 link; ln -sf v2/x direct; "
+                            "mv folder old; mv new folder; touch busy/y"], check=True)
+            return {"T": ""}
+        """
+    paths = ("gone.txt", "v1/x", "v2/x", "folder/x", "new/x", "busy/x", "steady/x", "lost/x")
+    files = {"steps.py": code, "whyrun.toml": 'trace = "never"\n'}  # strace would see who writes
+    lab = project(jobs("go"), {**files, **{path: path for path in paths}})
+    (lab.root / "link").symlink_to("v1")
+    (lab.root / "direct").symlink_to("v1/x")
+    unknown = dict.fromkeys(("gone.txt", "link/x", "direct", "folder/x", "lost"), "unknown")
+    assert observed(lab.succeed()) == {
+        "Job:Go": {
+            **unknown,
+            "busy/x": sha("busy/x"),
+            "never.txt": "absent",
+            "never/there.txt": "absent",
+            "steady/x": sha("steady/x"),
+        }
+    }

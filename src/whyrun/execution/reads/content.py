@@ -16,6 +16,7 @@ from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.stat_cache.file_times import is_settled
 from whyrun.execution.protocol.messages import SeenRead
 from whyrun.execution.reads.glimpses import Sighted
+from whyrun.execution.reads.replaced import Replaced
 from whyrun.log.reads import counted_names
 
 _Signature = tuple[int, ...]
@@ -46,16 +47,18 @@ class ReadContent:
             return self._last.found
         self._settled.clear()
         written = {*python.written, *strace.written}
+        replaced = Replaced(self._root, began, written)
+        seen_there = _seen(python) | _seen(strace)
         found: dict[str, SeenRead] = {}
         by: Literal["python", "strace"]
         for by, seen in (("python", python), ("strace", strace)):
             for path in seen.listed:
                 if path not in found:
-                    _put(found, self._folder(path, began, written), by)
+                    _put(found, self._folder(path, began, written), by, seen_there, replaced)
             for paths, can_write in ((seen.opened, False), (seen.connected, True)):
                 for path in paths:
                     if path not in found and path not in written:
-                        _put(found, self._file(path, began, can_write=can_write), by)
+                        _put(found, self._file(path, began, can_write=can_write), by, seen_there, replaced)
         reads = [found[path] for path in sorted(found)]
         whole = len(self._settled) == len(found) and not (python.listed or strace.listed)
         self._last = _Last((python, strace), dict(self._settled), reads) if whole else None
@@ -120,9 +123,23 @@ def _signature(status: os.stat_result) -> _Signature:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _put(found: dict[str, SeenRead], read: SeenRead | None, by: Literal["python", "strace"]) -> None:
-    if read is not None:
-        found[read.path] = replace(read, by=by)
+def _seen(sighted: Sighted) -> set[str]:
+    """What was there when the step opened or listed it."""
+    return {*sighted.opened, *sighted.listed}.difference(sighted.missing)
+
+
+def _put(
+    found: dict[str, SeenRead],
+    read: SeenRead | None,
+    by: Literal["python", "strace"],
+    seen: Collection[str],
+    replaced: Replaced,
+) -> None:
+    if read is None:
+        return
+    if read.path in seen if read.kind == "absent" else replaced.is_at(read.path):
+        read = SeenRead(read.path, "unknown")
+    found[read.path] = replace(read, by=by)
 
 
 def _changed_since(location: str, began: int) -> bool:

@@ -13,8 +13,9 @@ class Glimpses:
 
     opened: set[str] = field(default_factory=set)  # for reading, whether that succeeded or not; or looked for in vain
     listed: set[str] = field(default_factory=set)
+    there: set[str] = field(default_factory=set)  # of both, what was there then
     written: set[str] = field(default_factory=set)  # opened for writing, or renamed to
-    connected: set[str] = field(default_factory=set)  # opened by a library that may write
+    connected: set[str] = field(default_factory=set)  # opened to read and write, by the step or a library
     imported: set[str] = field(default_factory=set)  # installed modules
     links: bool = False  # the step made symbolic links: a path in its scratch folder may lead into the project
 
@@ -24,6 +25,7 @@ class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):
 
     opened: list[str] = []
     listed: list[str] = []
+    missing: list[str] = []  # of both, what was not there then
     written: list[str] = []
     connected: list[str] = []
     outside: list[str] = []  # absolute paths

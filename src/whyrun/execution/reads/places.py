@@ -59,10 +59,12 @@ class Places:
         tells = self._in_project_folder and written
         if not (inside or outside or glimpses.listed or glimpses.connected or tells):
             return Sighted(imported=imported)
+        missing = (path for path in (opened | glimpses.listed) - glimpses.there if not path.endswith(BYTE_CODE))
         own, _ = self._sorted((path for path in written if not path.endswith(BYTE_CODE)), glimpses.links)
         return Sighted(
             sorted(inside - own),
             sorted(self._sorted(glimpses.listed, glimpses.links)[0]),
+            sorted(self._sorted(missing, glimpses.links)[0]),
             sorted(own),
             sorted(self._sorted(glimpses.connected, glimpses.links)[0] - own),
             sorted(path for path in outside if path not in written and _is_data(path))[:MOST_OUTSIDE],

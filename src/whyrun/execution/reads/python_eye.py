@@ -40,7 +40,7 @@ class PythonEye:
     """What this process does with files, from `watch` to `take`. One of a process."""
 
     def __init__(self) -> None:
-        self._seen: tuple[set[Any], ...] = (set(), set(), set(), set())
+        self._seen: tuple[set[Any], ...] = (set(), set(), set(), set(), set())
         self._modules = len(sys.modules)  # that were there before
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
@@ -71,31 +71,46 @@ class PythonEye:
 
     def take(self) -> Glimpses:
         """Everything noted so far."""
-        opened, listed, written, connected = (set(_texts(paths)) for paths in self._seen)
-        return Glimpses(opened, listed, written, connected, imported_since(self._modules), self.links)
+        opened, listed, there, written, connected = (set(_texts(paths)) for paths in self._seen)
+        return Glimpses(opened, listed, there, written, connected, imported_since(self._modules), self.links)
 
     def _handlers(self) -> dict[str, _Handler]:
-        opened, listed, written, connected = self._seen
+        opened, listed, there, written, connected = self._seen
+
+        def look(path: str) -> None:
+            """The event comes before the operation, so that nobody tells whether that succeeds."""
+            try:
+                if path not in there and os.access(path, os.F_OK):
+                    there.add(path)
+            except ValueError:
+                pass  # the operation itself will report it
 
         def on_open(args: tuple[Any, ...]) -> None:
             path, _, flags = args
             if path.__class__ is not str or (self._moved and path[:1] != "/"):
                 path = self._path(path)
-            (written if flags & _WRITES else opened).add(path)
+            if flags & _WRITES:
+                written.add(path)
+            else:
+                opened.add(path)
+                look(path)
 
         def on_list(args: tuple[Any, ...]) -> None:
             # Two frames up, because the hook itself calls this. What imports list does not count.
             if not sys._getframe(2).f_code.co_filename.startswith(_IMPORT_SYSTEM):
-                listed.add(self._path(args[0] if args[0] is not None else "."))
+                listed.add(path := self._path(args[0] if args[0] is not None else "."))
+                look(path)
 
         def on_library(args: tuple[Any, ...]) -> None:
             name = args[0]
             if isinstance(name, str) and "/" in name:
-                opened.add(self._path(name))
+                opened.add(path := self._path(name))
+                look(path)
 
         def on_extension(args: tuple[Any, ...]) -> None:
             if args[1] is not None:
                 opened.add(path := self._path(args[1]))
+                look(path)
                 if self._ask is not None and python_needs(path):
                     self._ask()
 

@@ -97,6 +97,7 @@ class StraceEye:
             traced = trace.read(partial(_lines, file))
             seen.opened |= traced.opened
             seen.listed |= traced.listed
+            seen.there |= traced.there
             seen.written |= traced.written
         seen.imported = imported_among(seen.opened)
         for file, _ in self._files:

@@ -117,6 +117,7 @@ class Trace:
                 act(process, call, looked_at)
         for program in self._programs:
             self.seen.listed.update(program.listed_by_itself())
+        self.seen.there |= self.seen.listed
         return self.seen
 
     def _process(self, pid: int) -> _Process:
@@ -148,6 +149,7 @@ class Trace:
                 process.open_folder = path, looked_at[1] if looked_at[0] == named else ""
             else:
                 self.seen.opened.add(path)
+                self.seen.there.add(path)
                 _note_module(process.program, path)
 
     def _look(self, process: _Process, call: _Call, looked_at: _Look) -> None:
@@ -173,6 +175,7 @@ class Trace:
         if named is not None and (call.found_nothing or call.result == "0"):
             self.seen.opened.add(named)
         if named is not None and call.result == "0":
+            self.seen.there.add(named)
             process.program = self._new_program()
             process.program.is_python = bool(_PYTHON.search(named) or _PYTHON.search(os.path.realpath(named)))
             process.program.modules.add(process.folder)  # `python -c` and `python -m` import from there
