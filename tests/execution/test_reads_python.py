@@ -328,3 +328,36 @@ def test_what_is_deleted_or_replaced_while_the_step_runs_is_unknown(project: Mak
             "steady/x": sha("steady/x"),
         }
     }
+
+
+def test_a_file_that_is_opened_to_read_and_write_counts_unless_the_step_changes_it(project: Make) -> None:
+    code = """
+        import os
+        PROJECT = os.environ["WHYRUN_PROJECT"]
+        def go():
+            with open(f"{PROJECT}/log.txt", "a+") as log, open(f"{PROJECT}/new.txt", "a+") as new:
+                log.write("x"), new.write("x")
+            try:
+                open(f"{PROJECT}/state.txt", "r+")
+            except FileNotFoundError:
+                pass
+            with open(f"{PROJECT}/count.txt", "r+") as file:
+                return {"T": file.read()}
+        """
+    lab = project(jobs("go"), {"steps.py": code, "count.txt": "1", "log.txt": "x"})
+    assert observed(lab.succeed()) == {"Job:Go": {"count.txt": sha("1"), "state.txt": "absent"}}
+    assert lab.plan().planned == []
+    lab.write({"count.txt": "2"})
+    assert [job.id for job in lab.plan().planned] == ["Job:Go"]
+
+
+def test_a_listing_counts_beside_the_names_that_code_matches(project: Make) -> None:
+    code = """
+        import os
+        def go(): return {"T": " ".join(sorted(os.listdir(os.environ["WHYRUN_PROJECT"] + "/lib")))}
+        """
+    files = {"steps.py": code, "lib/m.py": "", "lib/a.json": ""}
+    lab = project(jobs("go").replace("    uses", "    code: [lib/*.py]\n    uses"), files)
+    assert observed(lab.succeed()) == {"Job:Go": {"lib": folder_sha256(["m.py", "a.json"])}}
+    lab.edit("workflow.yaml", "lib/*.py", "lib/*")
+    assert observed(lab.succeed()) == {"Job:Go": {}}

@@ -46,7 +46,9 @@ class ReadContent:
         if self._last is not None and (python, strace) == self._last.sighted and self._is_as_before(self._last):
             return self._last.found
         self._settled.clear()
-        written = {*python.written, *strace.written}
+        updated = {*python.updated, *strace.updated}
+        rewritten = {*python.written, *strace.written}
+        written = updated | rewritten
         replaced = Replaced(self._root, began, written)
         seen_there = _seen(python) | _seen(strace)
         found: dict[str, SeenRead] = {}
@@ -55,12 +57,14 @@ class ReadContent:
             for path in seen.listed:
                 if path not in found:
                     _put(found, self._folder(path, began, written), by, seen_there, replaced)
-            for paths, can_write in ((seen.opened, False), (seen.connected, True)):
-                for path in paths:
-                    if path not in found and path not in written:
-                        _put(found, self._file(path, began, can_write=can_write), by, seen_there, replaced)
+            for path in (*seen.opened, *seen.updated):
+                if path not in found and path not in rewritten:
+                    read = self._file(path, began, can_write=path in updated)
+                    if read is not None and read.kind == "absent" and path in updated and path in seen_there:
+                        continue  # such as the journal of a database
+                    _put(found, read, by, seen_there, replaced)
         reads = [found[path] for path in sorted(found)]
-        whole = len(self._settled) == len(found) and not (python.listed or strace.listed)
+        whole = len(self._settled) == len(found) and not (python.listed or strace.listed or updated)
         self._last = _Last((python, strace), dict(self._settled), reads) if whole else None
         return reads
 
@@ -80,7 +84,7 @@ class ReadContent:
             if not stat.S_ISREG(status.st_mode):
                 return None  # a folder that was not listed, a pipe or a device
             if status.st_ctime_ns >= began:
-                # A library that may write most likely wrote it itself.
+                # What opened it to write most likely wrote.
                 return None if can_write else SeenRead(path, "unknown")
             signature = _signature(status)
             known = self._known.get(location)
@@ -110,7 +114,8 @@ class ReadContent:
             return None
         own = set(_names_in(path, written))
         # What the step wrote there is there for the next plan, too, which cannot know who wrote it.
-        counted = counted_names(names, () if self._live else own)
+        passing = set() if self._live else {name for name in own if _changed_since(f"{location}/{name}", began)}
+        counted = counted_names(names, passing)
         if changed_at < began:
             return SeenRead(path, "folder", names=counted)
         new = {name for name in names if _changed_since(f"{location}/{name}", began)}
@@ -125,7 +130,7 @@ def _signature(status: os.stat_result) -> _Signature:
 
 def _seen(sighted: Sighted) -> set[str]:
     """What was there when the step opened or listed it."""
-    return {*sighted.opened, *sighted.listed}.difference(sighted.missing)
+    return {*sighted.opened, *sighted.listed, *sighted.updated}.difference(sighted.missing)
 
 
 def _put(

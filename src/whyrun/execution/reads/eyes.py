@@ -100,7 +100,7 @@ class Eyes:
             self._content.of(in_python, traced, began),
             sorted({*in_python.outside, *traced.outside}),
             traced=self._trace and not self._strace.problem,
-            written=self._places.undeclared([*in_python.written, *traced.written]),
+            written=self._places.undeclared((in_python, traced), began),
             untraced=self._strace.problem if self._trace else "",
             packages=packages,
         )

@@ -7,6 +7,7 @@ the machine are not.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable
@@ -44,12 +45,18 @@ class Places:
         self._work = folder
         self._in_project_folder = not folder.startswith(self._scratch)
 
-    def undeclared(self, written: Iterable[str]) -> list[str]:
+    def undeclared(self, sighted: Iterable[Sighted], began: int) -> list[str]:
         """Of what a step wrote, the files that are still there: outputs have been collected. Only for steps that run in
         the project folder."""
-        if not self._in_project_folder:
-            return []
-        return sorted(path for path in set(written) if os.path.isfile(f"{self._root}/{path}"))[:MOST_OUTSIDE]
+        return self.written_by(sighted, began)[:MOST_OUTSIDE] if self._in_project_folder else []
+
+    def written_by(self, sighted: Iterable[Sighted], began: int) -> list[str]:
+        """The files of the project that it wrote since it began and that are there."""
+        found = set[str]()
+        for seen in sighted:
+            found |= {path for path in seen.written if os.path.isfile(f"{self._root}/{path}")}
+            found |= {path for path in seen.updated if has_changed(f"{self._root}/{path}", began)}
+        return sorted(found)
 
     def sighted(self, glimpses: Glimpses) -> Sighted:
         written = glimpses.written
@@ -57,16 +64,20 @@ class Places:
         inside, outside = self._sorted(opened, glimpses.links)
         imported = sorted(glimpses.imported)
         tells = self._in_project_folder and written
-        if not (inside or outside or glimpses.listed or glimpses.connected or tells):
+        if not (inside or outside or glimpses.listed or glimpses.updated or tells):
             return Sighted(imported=imported)
-        missing = (path for path in (opened | glimpses.listed) - glimpses.there if not path.endswith(BYTE_CODE))
+        missing = (
+            path
+            for path in (opened | glimpses.listed | glimpses.updated) - glimpses.there
+            if not path.endswith(BYTE_CODE)
+        )
         own, _ = self._sorted((path for path in written if not path.endswith(BYTE_CODE)), glimpses.links)
         return Sighted(
             sorted(inside - own),
             sorted(self._sorted(glimpses.listed, glimpses.links)[0]),
             sorted(self._sorted(missing, glimpses.links)[0]),
             sorted(own),
-            sorted(self._sorted(glimpses.connected, glimpses.links)[0] - own),
+            sorted(self._sorted(glimpses.updated, glimpses.links)[0] - own),
             sorted(path for path in outside if path not in written and _is_data(path))[:MOST_OUTSIDE],
             imported,
         )
@@ -131,6 +142,15 @@ def _source_of(at: str) -> str | None:
     """Python reads `__pycache__/tool.cpython-311.pyc` in place of `tool.py`, if that has not changed since."""
     folder, cache, name = at.rpartition("__pycache__/")
     return f"{folder}{name.partition('.')[0]}.py" if cache and name.endswith(BYTE_CODE) else None
+
+
+def has_changed(location: str, since: int) -> bool:
+    """Whether a file is there that has changed."""
+    try:
+        status = os.stat(location)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since
 
 
 def _is_data(path: str) -> bool:

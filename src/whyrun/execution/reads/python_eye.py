@@ -23,6 +23,7 @@ from whyrun.execution.reads.packages import imported_since
 from whyrun.execution.reads.trace_request import python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_CREATES = os.O_CREAT | os.O_EXCL
 _IMPORT_SYSTEM = ("<frozen importlib", os.path.dirname(importlib.__file__))  # also `importlib.metadata`
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system")
 
@@ -71,29 +72,32 @@ class PythonEye:
 
     def take(self) -> Glimpses:
         """Everything noted so far."""
-        opened, listed, there, written, connected = (set(_texts(paths)) for paths in self._seen)
-        return Glimpses(opened, listed, there, written, connected, imported_since(self._modules), self.links)
+        opened, listed, there, written, updated = (set(_texts(paths)) for paths in self._seen)
+        return Glimpses(opened, listed, there, written, updated, imported_since(self._modules), self.links)
 
     def _handlers(self) -> dict[str, _Handler]:
-        opened, listed, there, written, connected = self._seen
+        opened, listed, there, written, updated = self._seen
 
-        def look(path: str) -> None:
-            """The event comes before the operation, so that nobody tells whether that succeeds."""
+        def look(path: str) -> bool:
+            """Is it there? The event comes before the operation, so that nobody tells whether that succeeds."""
             try:
                 if path not in there and os.access(path, os.F_OK):
                     there.add(path)
             except ValueError:
-                pass  # the operation itself will report it
+                return False  # the operation itself will report it
+            return path in there
 
         def on_open(args: tuple[Any, ...]) -> None:
             path, _, flags = args
             if path.__class__ is not str or (self._moved and path[:1] != "/"):
                 path = self._path(path)
-            if flags & _WRITES:
-                written.add(path)
-            else:
+            if not flags & _WRITES:
                 opened.add(path)
                 look(path)
+            elif not (flags & os.O_RDWR) or flags & os.O_TRUNC or flags & _CREATES == _CREATES:
+                written.add(path)
+            else:  # it reads as well, if there is something to read
+                (updated if look(path) else written if flags & os.O_CREAT else opened).add(path)
 
         def on_list(args: tuple[Any, ...]) -> None:
             # Two frames up, because the hook itself calls this. What imports list does not count.
@@ -114,6 +118,10 @@ class PythonEye:
                 if self._ask is not None and python_needs(path):
                     self._ask()
 
+        def on_connect(args: tuple[Any, ...]) -> None:
+            updated.add(path := self._path(args[0]))
+            look(path)
+
         def on_program(args: tuple[Any, ...]) -> None:
             if self._ask is not None:
                 self._ask()
@@ -128,7 +136,7 @@ class PythonEye:
             "open": on_open,
             "os.listdir": on_list,
             "os.scandir": on_list,
-            "sqlite3.connect": lambda args: connected.add(self._path(args[0])),
+            "sqlite3.connect": on_connect,
             "ctypes.dlopen": on_library,
             "import": on_extension,
             "os.chdir": on_chdir,

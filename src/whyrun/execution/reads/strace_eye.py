@@ -99,6 +99,7 @@ class StraceEye:
             seen.listed |= traced.listed
             seen.there |= traced.there
             seen.written |= traced.written
+            seen.updated |= traced.updated
         seen.imported = imported_among(seen.opened)
         for file, _ in self._files:
             with suppress(OSError):
