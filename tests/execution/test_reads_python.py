@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from importlib import metadata
@@ -262,3 +263,109 @@ def test_the_packages_that_a_step_imported_have_their_versions_on_record(project
     assert packages["Job:Named"] == {**numpy, **pyyaml}
     assert packages["Job:ByName"].items() >= {"duckdb": metadata.version("duckdb")}.items()
     assert packages["Job:Nothing"] == {}
+
+
+def test_a_step_that_lists_a_folder_into_which_it_writes_undeclared_files_is_up_to_date_afterwards(
+    project: Make,
+) -> None:
+    code = """
+        import os, shutil
+        def go():
+            shutil.rmtree("data/tmp", ignore_errors=True)
+            os.mkdir("data/tmp")
+            open("data/run.log", "a").write("x")
+            open("data/passing", "w").close()
+            os.remove("data/passing")
+            return {"T": str(len([name for name in os.listdir("data") if name.endswith(".csv")]))}
+        """
+    workflow = "defaults: {workdir: project}\n" + jobs("go")
+    lab = project(workflow, {"steps.py": code, "data/x.csv": "x"})
+    assert observed(lab.succeed()) == {"Job:Go": {"data": folder_sha256(["run.log", "tmp", "x.csv"])}}
+    assert lab.plan().planned == []
+    lab.write({"data/y.csv": "y"})
+    assert [job.id for job in lab.plan().planned] == ["Job:Go"]
+
+
+def test_names_with_unusual_spaces_count_and_names_with_control_characters_do_not(project: Make) -> None:
+    code = """
+        import os
+        PROJECT = os.environ["WHYRUN_PROJECT"]
+        def go():
+            names = sorted(os.listdir(PROJECT + "/data"))
+            return {"T": " ".join(open(os.path.join(PROJECT, "data", name)).read() for name in names)}
+        """
+    shot = "Shot at 3.45\u202fPM,\u00a0new\u3000.png"
+    lab = project(jobs("go"), {"steps.py": code, f"data/{shot}": "s", "data/a\x01b": "c"})
+    (lab.root / os.fsdecode(b"data/\xff")).write_text("u")
+    folder = folder_sha256([shot])
+    assert observed(lab.succeed()) == {"Job:Go": {"data": folder, f"data/{shot}": sha("s")}}
+    assert lab.plan().planned == []
+    lab.write({f"data/{shot}": "another"})
+    assert [job.id for job in lab.plan().planned] == ["Job:Go"]
+
+
+def test_what_is_deleted_or_replaced_while_the_step_runs_is_unknown(project: Make) -> None:
+    code = """
+        import os, subprocess
+        def go():
+            os.chdir(os.environ["WHYRUN_PROJECT"])
+            for path in ("gone.txt", "link/x", "direct", "folder/x", "busy/x", "steady/x"):
+                open(path).read()
+            os.listdir("lost")
+            for path in ("never.txt", "never/there.txt"):
+                try:
+                    open(path)
+                except OSError:
+                    pass
+            subprocess.run(["sh", "-ec", "rm -r gone.txt lost; ln -sfn v2 link; ln -sf v2/x direct; "
+                            "mv folder old; mv new folder; touch busy/y"], check=True)
+            return {"T": ""}
+        """
+    paths = ("gone.txt", "v1/x", "v2/x", "folder/x", "new/x", "busy/x", "steady/x", "lost/x")
+    files = {"steps.py": code, "whyrun.toml": 'trace = "never"\n'}  # strace would see who writes
+    lab = project(jobs("go"), {**files, **{path: path for path in paths}})
+    (lab.root / "link").symlink_to("v1")
+    (lab.root / "direct").symlink_to("v1/x")
+    unknown = dict.fromkeys(("gone.txt", "link/x", "direct", "folder/x", "lost"), "unknown")
+    assert observed(lab.succeed()) == {
+        "Job:Go": {
+            **unknown,
+            "busy/x": sha("busy/x"),
+            "never.txt": "absent",
+            "never/there.txt": "absent",
+            "steady/x": sha("steady/x"),
+        }
+    }
+
+
+def test_a_file_that_is_opened_to_read_and_write_counts_unless_the_step_changes_it(project: Make) -> None:
+    code = """
+        import os
+        PROJECT = os.environ["WHYRUN_PROJECT"]
+        def go():
+            with open(f"{PROJECT}/log.txt", "a+") as log, open(f"{PROJECT}/new.txt", "a+") as new:
+                log.write("x"), new.write("x")
+            try:
+                open(f"{PROJECT}/state.txt", "r+")
+            except FileNotFoundError:
+                pass
+            with open(f"{PROJECT}/count.txt", "r+") as file:
+                return {"T": file.read()}
+        """
+    lab = project(jobs("go"), {"steps.py": code, "count.txt": "1", "log.txt": "x"})
+    assert observed(lab.succeed()) == {"Job:Go": {"count.txt": sha("1"), "state.txt": "absent"}}
+    assert lab.plan().planned == []
+    lab.write({"count.txt": "2"})
+    assert [job.id for job in lab.plan().planned] == ["Job:Go"]
+
+
+def test_a_listing_counts_beside_the_names_that_code_matches(project: Make) -> None:
+    code = """
+        import os
+        def go(): return {"T": " ".join(sorted(os.listdir(os.environ["WHYRUN_PROJECT"] + "/lib")))}
+        """
+    files = {"steps.py": code, "lib/m.py": "", "lib/a.json": ""}
+    lab = project(jobs("go").replace("    uses", "    code: [lib/*.py]\n    uses"), files)
+    assert observed(lab.succeed()) == {"Job:Go": {"lib": folder_sha256(["m.py", "a.json"])}}
+    lab.edit("workflow.yaml", "lib/*.py", "lib/*")
+    assert observed(lab.succeed()) == {"Job:Go": {}}

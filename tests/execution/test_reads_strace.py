@@ -239,3 +239,31 @@ def test_strict_fails_a_step_that_reads_undeclared_files_and_the_line_of_its_mes
     assert (second.error_type, second.error) == (first.error_type, first.error)
     lab.edit("workflow.yaml", "    uses: shell", f"    uses: shell\n    {line}")
     assert observed(lab.succeed()) == {"Job:Train[1]": [], "Job:Train[2]": []}
+
+
+def test_a_database_of_a_program_and_two_folders_that_are_open_at_once(project: Make) -> None:
+    script = """
+import os, sqlite3, sys
+os.chdir(os.environ["WHYRUN_PROJECT"])
+with sqlite3.connect("d.db") as read, sqlite3.connect("new.db") as written:
+    print(read.execute("pragma user_version").fetchone())
+    written.execute("create table t (x)")
+with os.scandir("a") as a, os.scandir("b") as b:
+    print(len(list(b)), len(list(a)))
+"""
+    workflow = """
+    workflow: w
+    inputs: {Script: {type: file, default: script.py}}
+    jobs:
+      Look:
+        uses: shell
+        with: {run: 'python3 "$script" > "$out_T"', script: "${{ inputs.Script }}"}
+        outputs: {T: {type: text}}
+    """
+    lab = project(workflow, {"script.py": script, "d.db": b"", "a/1": "", "b/1": "", "b/2": ""})
+    found = observed(lab.succeed())["Job:Look"]
+    assert [read for read in found if read.kind != "absent"] == [  # SQLite looks for other files of the database
+        Read("a", "folder", folder_sha256(["1"]), "strace"),
+        Read("b", "folder", folder_sha256(["1", "2"]), "strace"),
+        file("d.db", ""),
+    ]

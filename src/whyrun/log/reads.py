@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
+from whyrun.lazy_regex import lazy_regex
 
 ReadKind = Literal["file", "folder", "absent", "unknown"]
 SHA256 = r"^[0-9a-f]{64}$"
@@ -21,6 +22,8 @@ MOST_OUTSIDE = 16  # paths outside the project, recorded of one step
 # Folders, at any depth of a path, in which nothing counts as read: state and byte code.
 UNCOUNTED_FOLDERS = frozenset({".git", ".whyrun", "__pycache__"})
 BYTE_CODE = (".pyc", ".pyo")
+# Control characters, and bytes that are no UTF-8. Unusual spaces count: macOS makes names with them.
+_UNRECORDED = lazy_regex("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
 
 class Read(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -73,7 +76,12 @@ def folder_sha256(names: Iterable[str], own: Collection[str] = ()) -> str:
 def counted_names(names: Iterable[str], own: Collection[str] = ()) -> list[str]:
     """Hidden names do not count, as in a pattern: editors, file managers and Git make them, and no bundle has them."""
     counted = (name for name in names if name not in UNCOUNTED_FOLDERS and not name.startswith("."))
-    return sorted(name for name in counted if not name.endswith(BYTE_CODE) and name not in own)
+    return sorted(name for name in counted if not name.endswith(BYTE_CODE) and name not in own and is_recordable(name))
+
+
+def is_recordable(path: str) -> bool:
+    """Whether the log can name this path, and a terminal show it."""
+    return not _UNRECORDED.search(path)
 
 
 def own_names(published: Iterable[str], folder: str) -> frozenset[str]:

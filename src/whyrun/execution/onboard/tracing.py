@@ -55,7 +55,8 @@ def _traced(
         hint = "correct it, then repeat the command: nothing was written"
         raise error("USAGE", f"`{command}` ended with status {status}", hint=hint)
     sighted = places.sighted(eye.take())
-    there = [path for path in sighted.written if os.path.isfile(project / path)]
-    seen = ReadContent(str(project), time.time_ns).of(Sighted(), sighted, began)
-    read = [path for path in sighted.opened if os.path.isfile(project / path)]
+    there = places.written_by([sighted], began)
+    seen = ReadContent(str(project), time.time_ns, live=True).of(Sighted(), sighted, began)
+    looked_at = {*sighted.opened, *sighted.updated}.difference(there)
+    read = sorted(path for path in looked_at if os.path.isfile(project / path))
     return TracedCommand(command, seconds, read, there, StepReads(seen, list(sighted.outside), traced=True))

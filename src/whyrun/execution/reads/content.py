@@ -16,6 +16,7 @@ from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.stat_cache.file_times import is_settled
 from whyrun.execution.protocol.messages import SeenRead
 from whyrun.execution.reads.glimpses import Sighted
+from whyrun.execution.reads.replaced import Replaced
 from whyrun.log.reads import counted_names
 
 _Signature = tuple[int, ...]
@@ -32,9 +33,10 @@ class _Last(NamedTuple):
 class ReadContent:
     """Of one worker, which hashes a file that many steps read once."""
 
-    def __init__(self, project: str, clock: Callable[[], int]) -> None:
-        """`clock`: now, in nanoseconds, never later than the clock of the project's file system."""
-        self._root, self._clock = project.rstrip("/"), clock
+    def __init__(self, project: str, clock: Callable[[], int], *, live: bool) -> None:
+        """`clock`: now, in nanoseconds, never later than the clock of the project's file system. `live`: the project is
+        the user's own, in which stays what a step writes; else it is a copy."""
+        self._root, self._clock, self._live = project.rstrip("/"), clock, live
         self._known: dict[str, tuple[_Signature, str]] = {}
         self._settled: dict[str, _Signature] = {}  # the files of the present step whose signature proves their content
         self._last: _Last | None = None
@@ -44,19 +46,25 @@ class ReadContent:
         if self._last is not None and (python, strace) == self._last.sighted and self._is_as_before(self._last):
             return self._last.found
         self._settled.clear()
-        written = {*python.written, *strace.written}
+        updated = {*python.updated, *strace.updated}
+        rewritten = {*python.written, *strace.written}
+        written = updated | rewritten
+        replaced = Replaced(self._root, began, written)
+        seen_there = _seen(python) | _seen(strace)
         found: dict[str, SeenRead] = {}
         by: Literal["python", "strace"]
         for by, seen in (("python", python), ("strace", strace)):
             for path in seen.listed:
                 if path not in found:
-                    _put(found, self._folder(path, began, written), by)
-            for paths, can_write in ((seen.opened, False), (seen.connected, True)):
-                for path in paths:
-                    if path not in found and path not in written:
-                        _put(found, self._file(path, began, can_write=can_write), by)
+                    _put(found, self._folder(path, began, written), by, seen_there, replaced)
+            for path in (*seen.opened, *seen.updated):
+                if path not in found and path not in rewritten:
+                    read = self._file(path, began, can_write=path in updated)
+                    if read is not None and read.kind == "absent" and path in updated and path in seen_there:
+                        continue  # such as the journal of a database
+                    _put(found, read, by, seen_there, replaced)
         reads = [found[path] for path in sorted(found)]
-        whole = len(self._settled) == len(found) and not (python.listed or strace.listed)
+        whole = len(self._settled) == len(found) and not (python.listed or strace.listed or updated)
         self._last = _Last((python, strace), dict(self._settled), reads) if whole else None
         return reads
 
@@ -76,7 +84,7 @@ class ReadContent:
             if not stat.S_ISREG(status.st_mode):
                 return None  # a folder that was not listed, a pipe or a device
             if status.st_ctime_ns >= began:
-                # A library that may write most likely wrote it itself.
+                # What opened it to write most likely wrote.
                 return None if can_write else SeenRead(path, "unknown")
             signature = _signature(status)
             known = self._known.get(location)
@@ -105,22 +113,38 @@ class ReadContent:
         except OSError:
             return None
         own = set(_names_in(path, written))
-        counted = [name for name in counted_names(names, own) if name.isprintable()]
+        # What the step wrote there is there for the next plan, too, which cannot know who wrote it.
+        passing = set() if self._live else {name for name in own if _changed_since(f"{location}/{name}", began)}
+        counted = counted_names(names, passing)
         if changed_at < began:
             return SeenRead(path, "folder", names=counted)
         new = {name for name in names if _changed_since(f"{location}/{name}", began)}
         if not new and not own:
             return SeenRead(path, "unknown")  # something was removed while the step ran
-        return SeenRead(path, "folder", names=counted, changed=sorted(new.intersection(counted)))
+        return SeenRead(path, "folder", names=counted, changed=sorted(new.intersection(counted) - own))
 
 
 def _signature(status: os.stat_result) -> _Signature:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _put(found: dict[str, SeenRead], read: SeenRead | None, by: Literal["python", "strace"]) -> None:
-    if read is not None:
-        found[read.path] = replace(read, by=by)
+def _seen(sighted: Sighted) -> set[str]:
+    """What was there when the step opened or listed it."""
+    return {*sighted.opened, *sighted.listed, *sighted.updated}.difference(sighted.missing)
+
+
+def _put(
+    found: dict[str, SeenRead],
+    read: SeenRead | None,
+    by: Literal["python", "strace"],
+    seen: Collection[str],
+    replaced: Replaced,
+) -> None:
+    if read is None:
+        return
+    if read.path in seen if read.kind == "absent" else replaced.is_at(read.path):
+        read = SeenRead(read.path, "unknown")
+    found[read.path] = replace(read, by=by)
 
 
 def _changed_since(location: str, began: int) -> bool:

@@ -25,7 +25,7 @@ class Eyes:
         self._clock = clock
         own = [start.run_dir, start.store, start.sources, start.environments]
         self._places = Places(start.project, start.scratch, filter(None, own))
-        self._content = ReadContent(start.project, clock)
+        self._content = ReadContent(start.project, clock, live=start.live)
         self._python: PythonEye | None = None
         self._strace = StraceEye(Path(start.scratch), start.project)
         self._mark: tuple[int, ...] = ()
@@ -100,7 +100,7 @@ class Eyes:
             self._content.of(in_python, traced, began),
             sorted({*in_python.outside, *traced.outside}),
             traced=self._trace and not self._strace.problem,
-            written=self._places.undeclared([*in_python.written, *traced.written]),
+            written=self._places.undeclared((in_python, traced), began),
             untraced=self._strace.problem if self._trace else "",
             packages=packages,
         )

@@ -13,8 +13,9 @@ class Glimpses:
 
     opened: set[str] = field(default_factory=set)  # for reading, whether that succeeded or not; or looked for in vain
     listed: set[str] = field(default_factory=set)
+    there: set[str] = field(default_factory=set)  # of all that was not only written: what was there then
     written: set[str] = field(default_factory=set)  # opened for writing, or renamed to
-    connected: set[str] = field(default_factory=set)  # opened by a library that may write
+    updated: set[str] = field(default_factory=set)  # opened to read and write, as databases are
     imported: set[str] = field(default_factory=set)  # installed modules
     links: bool = False  # the step made symbolic links: a path in its scratch folder may lead into the project
 
@@ -24,10 +25,11 @@ class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):
 
     opened: list[str] = []
     listed: list[str] = []
+    missing: list[str] = []  # of all that was not only written: what was not there then
     written: list[str] = []
-    connected: list[str] = []
+    updated: list[str] = []
     outside: list[str] = []  # absolute paths
     imported: list[str] = []  # installed modules: `/…/site-packages/numpy`
 
     def __bool__(self) -> bool:
-        return bool(self.opened or self.listed or self.written or self.connected or self.outside or self.imported)
+        return bool(self.opened or self.listed or self.written or self.updated or self.outside or self.imported)

@@ -7,13 +7,14 @@ the machine are not.
 from __future__ import annotations
 
 import os
+import stat
 import sys
 import tempfile
 from collections.abc import Iterable
 
 from whyrun.execution.reads.glimpses import Glimpses, Sighted
 from whyrun.lazy_regex import lazy_regex
-from whyrun.log.reads import BYTE_CODE, MOST_OUTSIDE, UNCOUNTED_FOLDERS
+from whyrun.log.reads import BYTE_CODE, MOST_OUTSIDE, UNCOUNTED_FOLDERS, is_recordable
 
 _OF_THE_MACHINE = (
     "/bin/", "/boot/", "/dev/", "/etc/", "/gnu/", "/lib", "/nix/", "/opt/", "/proc/", "/run/", "/sbin/", "/snap/",
@@ -44,12 +45,18 @@ class Places:
         self._work = folder
         self._in_project_folder = not folder.startswith(self._scratch)
 
-    def undeclared(self, written: Iterable[str]) -> list[str]:
+    def undeclared(self, sighted: Iterable[Sighted], began: int) -> list[str]:
         """Of what a step wrote, the files that are still there: outputs have been collected. Only for steps that run in
         the project folder."""
-        if not self._in_project_folder:
-            return []
-        return sorted(path for path in set(written) if os.path.isfile(f"{self._root}/{path}"))[:MOST_OUTSIDE]
+        return self.written_by(sighted, began)[:MOST_OUTSIDE] if self._in_project_folder else []
+
+    def written_by(self, sighted: Iterable[Sighted], began: int) -> list[str]:
+        """The files of the project that it wrote since it began and that are there."""
+        found = set[str]()
+        for seen in sighted:
+            found |= {path for path in seen.written if os.path.isfile(f"{self._root}/{path}")}
+            found |= {path for path in seen.updated if has_changed(f"{self._root}/{path}", began)}
+        return sorted(found)
 
     def sighted(self, glimpses: Glimpses) -> Sighted:
         written = glimpses.written
@@ -57,14 +64,20 @@ class Places:
         inside, outside = self._sorted(opened, glimpses.links)
         imported = sorted(glimpses.imported)
         tells = self._in_project_folder and written
-        if not (inside or outside or glimpses.listed or glimpses.connected or tells):
+        if not (inside or outside or glimpses.listed or glimpses.updated or tells):
             return Sighted(imported=imported)
+        missing = (
+            path
+            for path in (opened | glimpses.listed | glimpses.updated) - glimpses.there
+            if not path.endswith(BYTE_CODE)
+        )
         own, _ = self._sorted((path for path in written if not path.endswith(BYTE_CODE)), glimpses.links)
         return Sighted(
             sorted(inside - own),
             sorted(self._sorted(glimpses.listed, glimpses.links)[0]),
+            sorted(self._sorted(missing, glimpses.links)[0]),
             sorted(own),
-            sorted(self._sorted(glimpses.connected, glimpses.links)[0] - own),
+            sorted(self._sorted(glimpses.updated, glimpses.links)[0] - own),
             sorted(path for path in outside if path not in written and _is_data(path))[:MOST_OUTSIDE],
             imported,
         )
@@ -108,7 +121,7 @@ class Places:
         if (
             at.endswith((*BYTE_CODE, _ENVIRONMENT))
             or not UNCOUNTED_FOLDERS.isdisjoint(at.split("/"))
-            or not at.isprintable()
+            or not is_recordable(at)
         ):
             return False
         return not self._is_in_environment(os.path.dirname(at))
@@ -131,5 +144,19 @@ def _source_of(at: str) -> str | None:
     return f"{folder}{name.partition('.')[0]}.py" if cache and name.endswith(BYTE_CODE) else None
 
 
+def has_changed(location: str, since: int) -> bool:
+    """Whether a file is there that has changed."""
+    try:
+        status = os.stat(location)
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_ctime_ns >= since
+
+
 def _is_data(path: str) -> bool:
-    return not _NO_DATA.search(path) and not path.endswith(f"/{_ENVIRONMENT}") and os.path.isfile(path)
+    return (
+        is_recordable(path)
+        and not _NO_DATA.search(path)
+        and not path.endswith(f"/{_ENVIRONMENT}")
+        and os.path.isfile(path)
+    )

@@ -23,6 +23,7 @@ from whyrun.execution.reads.packages import imported_since
 from whyrun.execution.reads.trace_request import python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
+_CREATES = os.O_CREAT | os.O_EXCL
 _IMPORT_SYSTEM = ("<frozen importlib", os.path.dirname(importlib.__file__))  # also `importlib.metadata`
 # Other modules, and their functions, that look for installed packages in each folder of `sys.path`.
 _LIKE_METADATA = {("importlib_metadata", "children"), ("pkg_resources", "safe_listdir")}
@@ -42,7 +43,7 @@ class PythonEye:
     """What this process does with files, from `watch` to `take`. One of a process."""
 
     def __init__(self) -> None:
-        self._seen: tuple[set[Any], ...] = (set(), set(), set(), set())
+        self._seen: tuple[set[Any], ...] = (set(), set(), set(), set(), set())
         self._modules = len(sys.modules)  # that were there before
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
@@ -73,17 +74,32 @@ class PythonEye:
 
     def take(self) -> Glimpses:
         """Everything noted so far."""
-        opened, listed, written, connected = (set(_texts(paths)) for paths in self._seen)
-        return Glimpses(opened, listed, written, connected, imported_since(self._modules), self.links)
+        opened, listed, there, written, updated = (set(_texts(paths)) for paths in self._seen)
+        return Glimpses(opened, listed, there, written, updated, imported_since(self._modules), self.links)
 
     def _handlers(self) -> dict[str, _Handler]:
-        opened, listed, written, connected = self._seen
+        opened, listed, there, written, updated = self._seen
+
+        def look(path: str) -> bool:
+            """Is it there? The event comes before the operation, so that nobody tells whether that succeeds."""
+            try:
+                if path not in there and os.access(path, os.F_OK):
+                    there.add(path)
+            except ValueError:
+                return False  # the operation itself will report it
+            return path in there
 
         def on_open(args: tuple[Any, ...]) -> None:
             path, _, flags = args
             if path.__class__ is not str or (self._moved and path[:1] != "/"):
                 path = self._path(path)
-            (written if flags & _WRITES else opened).add(path)
+            if not flags & _WRITES:
+                opened.add(path)
+                look(path)
+            elif not (flags & os.O_RDWR) or flags & os.O_TRUNC or flags & _CREATES == _CREATES:
+                written.add(path)
+            else:  # it reads as well, if there is something to read
+                (updated if look(path) else written if flags & os.O_CREAT else opened).add(path)
 
         def on_list(args: tuple[Any, ...]) -> None:
             # Two frames up, because the hook itself calls this. What imports list does not count.
@@ -91,18 +107,25 @@ class PythonEye:
             code = caller.f_code
             finds_packages = (caller.f_globals.get("__name__"), code.co_name) in _LIKE_METADATA
             if not (finds_packages or code.co_filename.startswith(_IMPORT_SYSTEM)):
-                listed.add(self._path(args[0] if args[0] is not None else "."))
+                listed.add(path := self._path(args[0] if args[0] is not None else "."))
+                look(path)
 
         def on_library(args: tuple[Any, ...]) -> None:
             name = args[0]
             if isinstance(name, str) and "/" in name:
-                opened.add(self._path(name))
+                opened.add(path := self._path(name))
+                look(path)
 
         def on_extension(args: tuple[Any, ...]) -> None:
             if args[1] is not None:
                 opened.add(path := self._path(args[1]))
+                look(path)
                 if self._ask is not None and python_needs(path):
                     self._ask()
+
+        def on_connect(args: tuple[Any, ...]) -> None:
+            updated.add(path := self._path(args[0]))
+            look(path)
 
         def on_program(args: tuple[Any, ...]) -> None:
             if self._ask is not None:
@@ -118,12 +141,13 @@ class PythonEye:
             "open": on_open,
             "os.listdir": on_list,
             "os.scandir": on_list,
-            "sqlite3.connect": lambda args: connected.add(self._path(args[0])),
+            "sqlite3.connect": on_connect,
             "ctypes.dlopen": on_library,
             "import": on_extension,
             "os.chdir": on_chdir,
             "os.symlink": on_link,
             "os.rename": lambda args: written.add(self._path(args[1])),
+            "os.mkdir": lambda args: written.add(self._path(args[0])),
             **dict.fromkeys(_PROGRAMS, on_program),
             "shutil.copyfile": lambda args: written.add(self._path(args[1])),
         }

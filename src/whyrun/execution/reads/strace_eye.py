@@ -97,7 +97,9 @@ class StraceEye:
             traced = trace.read(partial(_lines, file))
             seen.opened |= traced.opened
             seen.listed |= traced.listed
+            seen.there |= traced.there
             seen.written |= traced.written
+            seen.updated |= traced.updated
         seen.imported = imported_among(seen.opened)
         for file, _ in self._files:
             with suppress(OSError):

@@ -27,7 +27,8 @@ _TEXT = lazy_regex(r'"((?:[^"\\]|\\.)*)"')
 _ESCAPE = lazy_regex(rb"\\([0-7]{1,3}|x[0-9a-f]{2}|.)")
 _NAMED = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"v": b"\v", b"f": b"\f"}
 _WRITES = lazy_regex(r"O_(?:WRONLY|RDWR|CREAT|TRUNC)")
-_DESCRIPTOR = lazy_regex(r"\d+<((?:[^>\\]|\\.)*)>$")
+_UPDATES = lazy_regex(r"^(?!.*(?:O_TRUNC|O_EXCL)).*O_RDWR")
+_DESCRIPTOR = lazy_regex(r"\d+<((?:[^>\\]|\\.)*)>(?:$|,)")
 _CHANGED = lazy_regex(r"stx?_mtime=.*?_nsec=\d+|stx_mtime=\{[^}]*\}")
 _METADATA = lazy_regex(r"/importlib[/_]metadata(?=/|$)")
 _PYTHON = lazy_regex(r"(?:^|/)python[0-9.]*$")
@@ -68,7 +69,8 @@ class _Process:
     folder: str
     program: _Program
     looked_at: _Look = ("", "")  # what its last call asked about, and when that had been changed
-    open_folder: tuple[str, str] | None = None  # opened and not listed yet; what a `stat` right before told
+    # Opened and not listed yet, by real path: as the step named it, and what a `stat` right before told.
+    open_folders: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
 class _Call(NamedTuple):
@@ -118,6 +120,7 @@ class Trace:
                 act(process, call, looked_at)
         for program in self._programs:
             self.seen.listed.update(program.listed_by_itself())
+        self.seen.there |= self.seen.listed
         return self.seen
 
     def _process(self, pid: int) -> _Process:
@@ -144,11 +147,16 @@ class Trace:
         elif call.path is not None and (real := _text(call.path)).startswith("/"):
             path = named if named.startswith(f"{self._root}/") else real  # a file may have a name in the project too
             if call.name == "creat" or _WRITES.search(call.arguments):
-                self.seen.written.update((named, path))
+                if _UPDATES.search(call.arguments):
+                    self.seen.updated.add(path)
+                    self.seen.there.add(path)
+                else:
+                    self.seen.written.update((named, path))
             elif "O_DIRECTORY" in call.arguments or os.path.isdir(path):
-                process.open_folder = path, looked_at[1] if looked_at[0] == named else ""
+                process.open_folders[real] = path, looked_at[1] if looked_at[0] == named else ""
             else:
                 self.seen.opened.add(path)
+                self.seen.there.add(path)
                 _note_module(process.program, path)
 
     def _look(self, process: _Process, call: _Call, looked_at: _Look) -> None:
@@ -160,9 +168,11 @@ class Trace:
             process.looked_at = named, changed[0] if changed is not None else ""
 
     def _list(self, process: _Process, call: _Call, looked_at: _Look) -> None:
-        if process.open_folder is None:
-            return
-        (folder, changed), process.open_folder = process.open_folder, None
+        descriptor = _DESCRIPTOR.match(call.arguments)
+        opened = process.open_folders.pop(_text(descriptor[1]), None) if descriptor is not None else None
+        if opened is None:
+            return  # the rest of a long list
+        folder, changed = opened
         program = process.program
         if program.is_python and changed:
             program.listed[folder, changed] += 1
@@ -174,6 +184,7 @@ class Trace:
         if named is not None and (call.found_nothing or call.result == "0"):
             self.seen.opened.add(named)
         if named is not None and call.result == "0":
+            self.seen.there.add(named)
             process.program = self._new_program()
             process.program.is_python = bool(_PYTHON.search(named) or _PYTHON.search(os.path.realpath(named)))
             process.program.modules.add(process.folder)  # `python -c` and `python -m` import from there

@@ -108,7 +108,8 @@ class Observations:
 
     def _undeclared(self, table: JobTable, consumed: Consumption, seen: list[SeenRead]) -> Iterator[Read]:
         declared = {*self._snapshot.actions[table.name].files, *_bound_paths(consumed)}
-        folders = {os.path.dirname(pattern) or "." for pattern in table.decl.code if "*" in pattern}
+        matched = map(os.path.split, table.decl.code)
+        folders = {folder or "." for folder, names in matched if names in ("*", "**")}
         published = self._published_by(table)
         given = self._given_at(table, consumed)
         for each in seen:
@@ -116,7 +117,7 @@ class Observations:
             if not is_project_path(each.path) or (each.kind == "file") != (each.sha256 is not None):
                 continue
             if each.path in folders and each.kind == "folder":
-                continue  # the names that `code:` matches count already
+                continue  # `code:` matches all its names, so they count already
             if _is_in(each.path, declared) or (each.kind != "folder" and _is_in(each.path, published)):
                 continue
             if each.kind != "folder":
