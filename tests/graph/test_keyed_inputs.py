@@ -232,6 +232,16 @@ def test_a_name_without_a_row_is_told_with_the_sheet_that_lacks_it(project: Make
     assert [message for _, message, _ in problems(lab)] == ["`Input:S`: rows 1 and 2 of `s.csv` have the same key `a`"]
 
 
+def test_a_text_that_is_no_number_is_told_with_the_sheet_that_has_it(project: Make) -> None:
+    decl = '{type: "json[]", default: s.csv, key: id}'
+    lab = declared(project, decl, {"s.csv": "id,n\na,1\nb,many\n"}, ref="int(inputs.X[x].n)")
+    (only,) = problems(lab)
+    assert only == (
+        "WRONG_TYPE", "`int(inputs.X[x].n)`: invalid literal for int() with base 10: 'many' (in `Job:J[b]`)",
+        "`Input:X[b].n` is in `s.csv`",
+    )  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("key", "reference", "message", "hint"),
     [

@@ -23,6 +23,7 @@ from whyrun.graph.tables import (
     Condition,
     EachTerm,
     FirstOf,
+    InputAt,
     JobTable,
     Known,
     OutputColumn,
@@ -170,8 +171,16 @@ class _Filler:
             if id(template) not in self.failed:  # once, for the first instance
                 self.failed.add(id(template))
                 where = self.resolver.where(position)
-                self.report(place, "WRONG_TYPE", f"{problem}{where}")
+                self.report(place, "WRONG_TYPE", f"{problem}{where}", self._of_sheet(terms))
             return ABSENT
+
+    def _of_sheet(self, terms: Sequence[Any]) -> str | None:
+        """A hint: the file to correct, if the expression reads a row of a sample sheet."""
+        for term in terms:
+            whole = self.scope.inputs.get(term.id.partition("[")[0]) if isinstance(term, InputAt) else None
+            if whole is not None and whole.path is not None and whole.elements is not None:
+                return f"`{term.id}` is in `{whole.path}`"
+        return None
 
     def report(self, place: Place, code: str, message: str, hint: str | None = None) -> None:
         self.scope.diagnostics.append(place.diagnostic(code, message, hint))
