@@ -271,6 +271,11 @@ def check_type(name: str, value: Any, kinds: type | tuple[type, ...], words: str
 _LONGEST_NAME = 300  # characters; a longer text is no misspelt name
 
 
+def to_install(extra: str) -> str:
+    """How to get this extra of Whyrun: installed from an index, or from a clone."""
+    return f"`pip install 'whyrun[{extra}]'`, in a clone of Whyrun `pip install '.[{extra}]'`"
+
+
 def did_you_mean(wrong: str, known: Sequence[str]) -> str | None:
     """A hint with the nearest known name; else the known names, if they are few."""
     if len(wrong) > _LONGEST_NAME:

@@ -28,7 +28,7 @@ def test_a_workflow_that_needs_the_extra_is_refused_before_anything_runs(project
     assert done.returncode == 2
     assert "error[INVALID_USES]" in done.stderr
     assert "the action `data/append` needs `duckdb`, `pyreadstat`" in done.stderr
-    assert "   hint: pip install 'whyrun[data]'" in done.stderr
+    assert "   hint: `pip install 'whyrun[data]'`, in a clone of Whyrun `pip install '.[data]'`" in done.stderr
     assert not (lab.root / ".whyrun").exists()
 
 

@@ -365,7 +365,7 @@ def test_parquet_without_a_reader_is_compared_as_bytes_and_says_so(tmp_path: Pat
     assert summary in parquet
     assert "not compared as Parquet: neither pyarrow nor duckdb is installed" in parquet
     assert summary in image
-    assert "not compared as an image: Pillow is not installed (`pip install whyrun[images]`)" in image
+    assert "not compared as an image: Pillow is not installed: `pip install 'whyrun[images]'`" in image
 
 
 def test_parquet_tables(compare, tmp_path: Path) -> None:

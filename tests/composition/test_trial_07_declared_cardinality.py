@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from project_lab import Lab, Ran
-from whyrun.errors import WhyrunError
+from whyrun.errors import WhyrunError, to_install
 from whyrun.evidence.composition.run_folder import RecordedFacts, summary_bytes
 from whyrun.log import events as ev
 from whyrun.project import Project
@@ -217,4 +217,4 @@ def test_without_the_extra_the_declaration_is_refused(
         lab().run()
     (told,) = refused.value.diagnostics
     assert (told.code, told.message) == ("INVALID_PARAMETER", "`cardinality` of `combine` is checked with `duckdb`")
-    assert told.hint == "pip install 'whyrun[data]', or remove `cardinality`"
+    assert told.hint == f"{to_install('data')}; or remove `cardinality`"

@@ -22,5 +22,5 @@ def test_a_workflow_that_needs_the_extra_is_refused_before_anything_runs(project
     done = subprocess.run(command, cwd=lab.root, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 2
     assert f"the action `{uses}` needs `{module}`" in done.stderr
-    assert "   hint: pip install 'whyrun[db]'" in done.stderr
+    assert "   hint: `pip install 'whyrun[db]'`, in a clone of Whyrun `pip install '.[db]'`" in done.stderr
     assert not (lab.root / ".whyrun").exists()

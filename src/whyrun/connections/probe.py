@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from whyrun.connections.redact import Redactor
 from whyrun.connections.resolve import Ready
+from whyrun.errors import to_install
 
 TIMEOUT = 10  # seconds for a server to answer
 LONGEST = 300  # characters of a driver's error message
@@ -51,7 +52,7 @@ def probe(family: str, ready: Ready, project: Path, error_text: ErrorText = _unk
     try:
         return Probed("ok", driver.connect(ready.real(), project))
     except ImportError as missing:
-        return Probed("failed", f"it needs `{missing.name}`: pip install 'whyrun[{driver.extra}]'")
+        return Probed("failed", f"it needs `{missing.name}`: {to_install(driver.extra)}")
     except Exception as problem:  # a driver may raise anything: report it
         message = " ".join(str(problem).split()) or "no reason given"
         text = error_text(family, ready.real(), problem) or f"{type(problem).__name__}: {message}"

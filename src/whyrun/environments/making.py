@@ -24,12 +24,12 @@ import msgspec
 
 from whyrun import disk
 from whyrun.environments.locks import Lock
-from whyrun.errors import error
+from whyrun.errors import error, to_install
 
 FACTS = "whyrun.json"
 PART = "part-"
 _LOCK = "lock"
-_TO_INSTALL = "install uv: `pip install 'whyrun[env]'`, or see https://docs.astral.sh/uv"
+_TO_INSTALL = f"install uv: {to_install('env')}, or see https://docs.astral.sh/uv"
 _SHOWN = 40  # lines of what uv says
 
 

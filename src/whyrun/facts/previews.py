@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyrun.errors import WhyrunError
+from whyrun.errors import WhyrunError, to_install
 from whyrun.facts.kinds import beginning_of, kind_of
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _parquet(path: str) -> dict[str, Any]:
     try:
         import pyarrow.parquet as pq
     except ImportError:
-        return {"problem": "to see Parquet files, install `whyrun[data]`"}
+        return {"problem": f"to see Parquet files: {to_install('data')}"}
     file = pq.ParquetFile(path)
     names = file.schema_arrow.names[:COLUMNS]
     columns = [{"name": name, "type": str(file.schema_arrow.field(name).type)} for name in names]

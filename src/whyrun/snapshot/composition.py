@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from whyrun.actions.builtin import DATA
-from whyrun.errors import Diagnostic, did_you_mean
+from whyrun.errors import Diagnostic, did_you_mean, to_install
 from whyrun.graph.tables import Graph, InputAt, JobTable, sources_of
 from whyrun.graph.template import expressions_in
 from whyrun.workflow.composition.plan_file.products import diagnostic_types
@@ -134,7 +134,7 @@ def _cardinality_problems(decl: JobDecl) -> Iterator[Diagnostic]:
         yield decl.places.get("with.keys", place).diagnostic("INVALID_PARAMETER", message, hint)
     elif missing:
         message = f"`cardinality` of `{decl.name}` is checked with {', '.join(f'`{name}`' for name in missing)}"
-        hint = f"pip install 'whyrun[{DATA.name}]', or remove `cardinality`"
+        hint = f"{to_install(DATA.name)}; or remove `cardinality`"
         yield place.diagnostic("INVALID_PARAMETER", message, hint)
 
 

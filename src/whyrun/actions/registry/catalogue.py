@@ -12,7 +12,7 @@ from whyrun.actions.code.discovery import FoundAction, ProjectActions, discover_
 from whyrun.actions.description import ActionInfo, Description, ParameterInfo, describe
 from whyrun.actions.inspection.inspector import Inspector
 from whyrun.actions.registry.registry import Plugin, broken_file, installed_plugins
-from whyrun.errors import did_you_mean, error
+from whyrun.errors import did_you_mean, error, to_install
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ def _builtins(wanted: str | None) -> Iterator[CatalogueEntry]:
     for name, builtin in BUILTIN.items():
         missing = builtin.extra.missing() if builtin.extra is not None else []
         if builtin.extra is not None and missing:
-            problem = f"it needs {', '.join(missing)}: pip install 'whyrun[{builtin.extra.name}]'"
+            problem = f"it needs {', '.join(missing)}: {to_install(builtin.extra.name)}"
             yield CatalogueEntry(name, builtin.version, "builtin", "", builtin.summary, problem)
             continue
         known = None

@@ -30,7 +30,7 @@ from whyrun.actions.code.imports import project_code
 from whyrun.actions.description import ActionInfo, Description, describe
 from whyrun.actions.problem import NOT_LITERAL, Bound, Problem, check_signature
 from whyrun.artifacts.hashing import canonical_json, digest
-from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error, to_install
 
 if TYPE_CHECKING:
     from whyrun.actions.inspection.inspector import Inspector
@@ -114,7 +114,7 @@ def _description(info: ActionInfo, project: Path, inspector: Inspector | None) -
         extra = BUILTIN[info.name].extra
         if extra is not None and (missing := extra.missing()):
             message = f"the action `{info.name}` needs {', '.join(f'`{package}`' for package in missing)}"
-            raise error("INVALID_USES", message, hint=f"pip install 'whyrun[{extra.name}]'")
+            raise error("INVALID_USES", message, hint=to_install(extra.name))
         return describe(BUILTIN[info.name].load())
     description = _inspector(project, inspector).describe(info)
     if isinstance(description, str):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, Findings, Unreadable, counted
+from whyrun.errors import to_install
 
 _SIMPLE = frozenset({"1", "L", "LA", "RGB", "RGBA"})  # other modes are converted to RGBA, or compared as bytes
 _NUMBERS = frozenset({"I", "F", "I;16", "I;16L", "I;16B"})  # more than one byte per pixel
@@ -18,7 +19,7 @@ _WIDE = _NUMBERS | frozenset({"CMYK", "YCbCr", "LAB", "HSV"})
 def compare_images(old: Path, new: Path, settings: CompareSettings) -> Comparison:
     del settings
     if find_spec("PIL") is None:
-        raise Unreadable("Pillow is not installed (`pip install whyrun[images]`)")
+        raise Unreadable(f"Pillow is not installed: {to_install('images')}")
     with old.open("rb") as old_file, new.open("rb") as new_file:
         return _compare(_read(old_file, "before"), _read(new_file, "now"))
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from whyrun.artifacts.durable import temp_name, write_all
+from whyrun.errors import to_install
 
 PIECE = 4 << 20  # bytes per read or write
 # Errors of file systems without hard links (FAT, many FUSE and SMB mounts), or without them between folders (AFS).
@@ -214,12 +215,12 @@ class UrlStorage:
         try:
             from fsspec.core import url_to_fs
         except ImportError:
-            raise StorageError("fsspec is not installed: pip install 'whyrun[shared]'") from None
+            raise StorageError(f"fsspec is not installed: {to_install('shared')}") from None
         try:
             # No shared instance: it may have other credentials.
             self.fs, root = url_to_fs(url, skip_instance_cache=True, **_settings(self.scheme))
         except ImportError as problem:
-            hint = "pip install 'whyrun[shared]'" if self.scheme == "s3" else "install its package for fsspec"
+            hint = to_install("shared") if self.scheme == "s3" else "install its package for fsspec"
             raise StorageError(f"{problem}: {hint}") from None
         except Exception as problem:  # many packages, each with its own exceptions
             raise StorageError(_storage_message(problem)) from problem

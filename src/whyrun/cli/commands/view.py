@@ -47,12 +47,12 @@ def command(
     import gc
 
     from whyrun.cli.output import print_note
-    from whyrun.errors import error
+    from whyrun.errors import error, to_install
 
     try:
         from whyrun.viewer import server
     except ImportError as missing:
-        hint = "install it with `pip install 'whyrun[view]'`; `whyrun report` needs nothing more"
+        hint = f"{to_install('view')}; `whyrun report` needs nothing more"
         raise error("USAGE", f"`whyrun view` needs the package `{missing.name}`", hint=hint) from None
     from whyrun.viewer.current import StateSource, reopened
     from whyrun.viewer.views import Views

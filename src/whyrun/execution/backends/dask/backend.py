@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from whyrun.artifacts.store import Store
-from whyrun.errors import error
+from whyrun.errors import error, to_install
 from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds, Wakeup, remove_queued
 from whyrun.execution.backends.dask.cluster import ANSWER, START, ClusterLost, DaskCluster
 from whyrun.execution.backends.dask.payload import Payloads, fetch_results
@@ -56,7 +56,7 @@ class DaskBackend:
 
     def __init__(self, address: str | None = None) -> None:
         if importlib.util.find_spec("distributed") is None:
-            hint = "pip install 'whyrun[dask]'"
+            hint = to_install("dask")
             raise error("BACKEND_UNAVAILABLE", "the package `distributed` is not installed", hint=hint)
         check_certificates(address or "")
         self._start = check_slurm() if address == SLURM else START

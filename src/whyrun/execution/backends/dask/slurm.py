@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from whyrun.errors import error
+from whyrun.errors import error, to_install
 from whyrun.execution.backends.base import PrepareFailed, Session
 from whyrun.execution.backends.dask.tls import own_security
 from whyrun.workflow.fields import parse_duration
@@ -51,7 +51,7 @@ EXAMPLE = "in ~/.config/dask/jobqueue.yaml: `jobqueue: {slurm: {cores: 4, memory
 def check_slurm() -> float:
     """Check, before anything runs, that jobs can be submitted. Returns the seconds to wait for the first worker."""
     if importlib.util.find_spec("dask_jobqueue") is None:
-        message, hint = "the package `dask_jobqueue` is not installed", "pip install 'whyrun[dask]'"
+        message, hint = "the package `dask_jobqueue` is not installed", to_install("dask")
         raise error("BACKEND_UNAVAILABLE", message, hint=hint)
     if shutil.which("sbatch") is None:
         hint = "run it on a machine from which SLURM jobs are submitted"

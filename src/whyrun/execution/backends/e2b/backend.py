@@ -16,7 +16,7 @@ from pathlib import Path
 from e2b import Sandbox, SandboxInfo
 
 from whyrun.console.lines import size
-from whyrun.errors import error
+from whyrun.errors import error, to_install
 from whyrun.execution.backends.base import LARGEST_READ, Received, Session, Source, StepNeeds, WorkerLost
 from whyrun.execution.backends.e2b.calls import (
     BROKEN,
@@ -265,7 +265,7 @@ _TAIL = 4096
 def e2b_backend(e2b_template: str | None = None) -> ThreadedBackend:
     spec = importlib.util.find_spec("e2b")
     if spec is None or spec.origin is None:
-        raise error("BACKEND_UNAVAILABLE", "the package `e2b` is not installed", hint="pip install 'whyrun[e2b]'")
+        raise error("BACKEND_UNAVAILABLE", "the package `e2b` is not installed", hint=to_install("e2b"))
     if not os.environ.get("E2B_API_KEY"):
         raise error("BACKEND_UNAVAILABLE", "there is no key for E2B", hint="set the variable E2B_API_KEY to yours")
     return ThreadedBackend("e2b", Workers(e2b_template or os.environ.get(TEMPLATE) or None).make)
