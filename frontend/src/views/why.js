@@ -121,7 +121,7 @@ function clean(own, job) {
     </p>
     ${
       own.compared?.length
-        ? section(`The same as in ${last?.run ?? 'the last success'}`, compared(own.compared))
+        ? section('What is the same', compared(own.compared))
         : job.bindings
           ? same(job, [])
           : nothing

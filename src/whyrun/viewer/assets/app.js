@@ -449,7 +449,7 @@ ${n?a`Nothing that it reads has changed since
 <a href=${T("run",n.run)}>${n.run}</a>${n.how==="executed"?"":` (${n.how})`}, and
 its outputs are there.`:"Nothing that it reads has changed."}
 </p>
-${t.compared?.length?te(`The same as in ${n?.run??"the last success"}`,Wu(t.compared)):e.bindings?Gl(e,[]):g}`}var Wu=t=>a`<dl class="facts same">
+${t.compared?.length?te("What is the same",Wu(t.compared)):e.bindings?Gl(e,[]):g}`}var Wu=t=>a`<dl class="facts same">
 ${t.slice(0,40).map(e=>a`<div>
 <dt>${e.name}</dt>
 <dd>
