@@ -95,11 +95,22 @@ function inputSentence({
 
 // `observed ← helper.py  3fa1… → 9c02…`: a file that nothing declares, or a package.
 function observedSentence(read, source, text) {
-  const what = html`<code>${source}</code> (${text.slice(text.lastIndexOf('  ') + 2)})`
+  const what = html`<code>${source}</code>`
+  const how = html`(${text.slice(text.lastIndexOf('  ') + 2)})`
   return read === 'package'
-    ? html`It imported another version of ${what}.`
-    : html`It read ${what} without declaring it, and that is otherwise now.`
+    ? html`It imported another version of ${what} ${how}.`
+    : read === 'folder'
+      ? html`It lists the folder ${what} without declaring it, and other files are in it now ${how}.`
+      : html`It reads ${what} without declaring it, and that file changed ${how}.`
 }
+
+// The same as what changed, in a heading.
+export const observedName = ({read, source}, job) =>
+  read === 'package'
+    ? `the version of ${source}`
+    : read === 'folder'
+      ? `a folder that ${job} lists without declaring it, ${source},`
+      : `a file that ${job} reads without declaring it, ${source},`
 
 // One reason with its change, if there is one.
 export function reasonCard(reason, {change, url, job, compact = false} = {}) {

@@ -3,7 +3,7 @@ import {html, nothing} from 'lit'
 import '../graph/element.js'
 import {answer, command, icons, idLink, idText, problem, state as stateChip, waiting} from '../parts/basics.js'
 import {link} from '../router.js'
-import {codeWords, isConsequence, reasonCard} from '../parts/reasons.js'
+import {codeWords, isConsequence, observedName, reasonCard} from '../parts/reasons.js'
 import {bare, count, duration, plural} from '../format.js'
 import {glyph, stateOf} from '../states.js'
 import {failureCard} from '../parts/failure.js'
@@ -219,10 +219,12 @@ function cause(ctx, code, n, nodes) {
 function changedName(why, job) {
   const change = why?.changes?.[0]
   const path = change?.path ?? change?.new?.path ?? change?.old?.path
-  const others = (why?.explain?.reasons ?? []).filter((reason) => reason.code === 'INPUT_CHANGED').length - 1
+  const reasons = (why?.explain?.reasons ?? []).filter((reason) => reason.code === 'INPUT_CHANGED')
+  const others = reasons.length - 1
   const input = change?.id && !/\.(with|env|action)/.test(change.id) ? bare(change.id) : null
-  const own = change?.name ?? why?.explain?.reasons?.[0]?.binding
-  const name = path ?? input ?? (own === 'action' ? `the code of ${job}` : own && `${own} of ${job}`)
+  const own = change?.name ?? reasons[0]?.binding
+  const read = !change && reasons[0]?.read && observedName(reasons[0], job)
+  const name = read || path || input || (own === 'action' ? `the code of ${job}` : own && `${own} of ${job}`)
   return name
     ? `${name} changed${others > 0 ? `, and ${count(others)} more` : ''}`
     : 'something that a job reads changed'

@@ -121,7 +121,7 @@ function clean(own, job) {
     </p>
     ${
       own.compared?.length
-        ? section(`The same as in ${last?.run ?? 'the last success'}`, compared(own.compared))
+        ? section('What is the same', compared(own.compared))
         : job.bindings
           ? same(job, [])
           : nothing
@@ -264,24 +264,30 @@ function same(job, reasons) {
   const entries = [
     ...Object.entries(job.bindings ?? {}).map(([name, source]) => [name, [source].flat()]),
     ...Object.entries(job.parameters ?? {}),
+    ...(job.observed ?? [])
+      .filter((read) => !read.now)
+      .map(({path, kind, sha256}) => [path, null, sha256 ? html`<code>${shortHash(sha256)}</code>` : kind]),
   ].filter(([name]) => !named.has(name))
   if (!entries.length) return nothing
   return section(
     'What else it reads',
     html`<dl class="facts same">
       ${entries.slice(0, 30).map(
-        ([name, it]) =>
+        ([name, it, shown]) =>
           html`<div>
             <dt>${name}</dt>
             <dd>
               ${
-                Array.isArray(it) && it.every((one) => typeof one === 'string' && /^(Input|Artifact|Job):/.test(one))
-                  ? html`${it.slice(0, 6).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}${
-                      it.length > 6 ? ` and ${it.length - 6} more` : ''
-                    }`
-                  : it && typeof it === 'object' && 'count' in it
-                    ? `${it.count} elements`
-                    : inline(it)
+                shown
+                  ? shown
+                  : Array.isArray(it) &&
+                      it.every((one) => typeof one === 'string' && /^(Input|Artifact|Job):/.test(one))
+                    ? html`${it.slice(0, 6).map((one, at) => html`${at ? ', ' : ''}${idLink(one)}`)}${
+                        it.length > 6 ? ` and ${it.length - 6} more` : ''
+                      }`
+                    : it && typeof it === 'object' && 'count' in it
+                      ? `${it.count} elements`
+                      : inline(it)
               }
             </dd>
           </div>`,

@@ -9,6 +9,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
 from browser_lab import KEPT_ADDRESS, Served
 
 from command_lab import CommandLab
@@ -74,6 +75,33 @@ def test_view_1_the_old_photo_stands_beside_the_new_one(shown: Viewer, served: S
     loaded = photos.evaluate_all("all => Promise.all(all.map(async i => (await i.decode(), [i.src, i.naturalWidth])))")
     assert [width for _, width in loaded] == [96, 96]
     assert len({source for source, _ in loaded}) == 2
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace")
+def test_view_1_a_helper_that_nothing_declares_is_named(viewer: Viewer, tmp_path: Path) -> None:
+    """By its path, in the heading and in the reason; what else the job read is listed with it."""
+    lab = CommandLab(tmp_path / "study")
+    lab.root.mkdir()
+    script = "import helper, other; print(helper.N + other.N)"
+    step = "{uses: shell, workdir: project, with: {run: 'python3 a.py > \"$out_T\"'}, outputs: {T: {type: text}}}"
+    lab.write({"workflow.yaml": f"workflow: w\njobs:\n  Fit: {step}\n", "a.py": script})
+    lab.write({"helper.py": "N = 1\n", "other.py": "N = 1\n"})
+    lab.succeed()
+    lab.write({"helper.py": "N = 2\n"})
+    served = Served(lab)
+    try:
+        viewer.start(served.url)
+        heading = viewer.page.locator(".cause h2").inner_text()
+        assert heading == "Because a file that Fit reads without declaring it, helper.py, changed"
+        viewer.go("why", "Job:Fit")
+        [sentence] = viewer.page.locator(".sentence").all_inner_texts()
+        assert sentence.startswith("It reads helper.py without declaring it, and that file changed (")
+        read = viewer.page.locator(".same dt").all_inner_texts()
+        assert {"a.py", "other.py"} <= set(read)
+        assert "helper.py" not in read
+    finally:
+        served.stop()
+    assert viewer.wrong == []
 
 
 def test_view_1_a_failure_is_one_click_from_the_first_screen(shown: Viewer) -> None:
