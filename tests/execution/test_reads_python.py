@@ -369,3 +369,33 @@ def test_a_listing_counts_beside_the_names_that_code_matches(project: Make) -> N
     assert observed(lab.succeed()) == {"Job:Go": {"lib": folder_sha256(["m.py", "a.json"])}}
     lab.edit("workflow.yaml", "lib/*.py", "lib/*")
     assert observed(lab.succeed()) == {"Job:Go": {}}
+
+
+def test_what_changed_since_a_shared_process_imported_it_is_unknown(project: Make) -> None:
+    code = """
+        import os, subprocess, time
+        PROJECT = os.environ["WHYRUN_PROJECT"]
+        VALUE = open(f"{PROJECT}/conf.txt").read()
+        def go(n):
+            if n == 2:
+                subprocess.run(["sh", "-c", f"echo edited > {PROJECT}/conf.txt"], check=True)
+                time.sleep(0.1)  # so that the change is older than the next step
+            return {"T": VALUE}
+        """
+    workflow = """
+        workflow: w
+        loops: {n: {values: [1, 2, 3]}}
+        jobs:
+          Go:
+            for: [n]
+            uses: python
+            isolation: shared
+            with: {call: "steps:go", n: "${{ n }}"}
+            outputs: {T: {type: text, path: "out/${{ n }}.txt"}}
+        """
+    files = {"steps.py": code, "conf.txt": "first", "whyrun.toml": 'trace = "never"\n'}
+    lab = project(workflow, files)
+    unknown = {"conf.txt": "unknown"}
+    found = observed(lab.succeed(jobs=1))
+    assert lab.read("out/3.txt") == "first"
+    assert found == {"Job:Go[1]": {"conf.txt": sha("first")}, "Job:Go[2]": unknown, "Job:Go[3]": unknown}

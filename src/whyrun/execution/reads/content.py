@@ -40,6 +40,12 @@ class ReadContent:
         self._known: dict[str, tuple[_Signature, str]] = {}
         self._settled: dict[str, _Signature] = {}  # the files of the present step whose signature proves their content
         self._last: _Last | None = None
+        self._since: dict[str, int] = {}  # what this process read → when the first step began that had read it
+
+    def stays_read(self, sighted: Sighted, began: int) -> None:
+        """By this process itself: later steps in it count as readers, with the content that it had then."""
+        for path in (*sighted.opened, *sighted.listed):
+            self._since.setdefault(path, began)
 
     def of(self, python: Sighted, strace: Sighted, began: int) -> list[SeenRead]:
         """`began`: when the step began, by the same clock."""
@@ -56,10 +62,10 @@ class ReadContent:
         for by, seen in (("python", python), ("strace", strace)):
             for path in seen.listed:
                 if path not in found:
-                    _put(found, self._folder(path, began, written), by, seen_there, replaced)
+                    _put(found, self._folder(path, self._since.get(path, began), written), by, seen_there, replaced)
             for path in (*seen.opened, *seen.updated):
                 if path not in found and path not in rewritten:
-                    read = self._file(path, began, can_write=path in updated)
+                    read = self._file(path, self._since.get(path, began), can_write=path in updated)
                     if read is not None and read.kind == "absent" and path in updated and path in seen_there:
                         continue  # such as the journal of a database
                     _put(found, read, by, seen_there, replaced)

@@ -96,6 +96,8 @@ class Eyes:
         if not (in_python or self._trace or packages):
             return None
         began = self._began - (time.time_ns() - self._clock())
+        if self._in_worker:
+            self._content.stays_read(in_python, began)
         return StepReads(
             self._content.of(in_python, traced, began),
             sorted({*in_python.outside, *traced.outside}),
