@@ -37,6 +37,8 @@ def names() -> list[str]:
 class Seen:
     """An observer that has only these deviations to report."""
 
+    counts_packages = False
+
     def __init__(self, files: Mapping[str, str], lost: Iterable[str]) -> None:
         self.files, self.lost = dict(files), set(lost)
 

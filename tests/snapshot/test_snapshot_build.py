@@ -92,6 +92,8 @@ class Log:
 class Project:
     """Some files are changed and some blobs are lost; and what it was asked about."""
 
+    counts_packages = False
+
     def __init__(self, changed: Mapping[str, str] | None = None, lost: Sequence[str] = ()) -> None:
         self.changed, self.lost = changed or {}, lost
         self.files: dict[str, str | None] = {}
