@@ -55,8 +55,6 @@ def test_a_pattern_keeps_what_would_run_and_every_question_tells_of_it(tmp_path:
     assert (
         " ".join(plain(whyrun(folder, "runs").out).splitlines()[1].split()) == "r0002 succeeded keep TIME 0.0s 2 kept"
     )
-    of_run = whyrun(folder, "show", "r0002", "--json").json
-    assert (of_run["mode"], of_run["completed"], of_run["kept"], "adopted" in of_run) == ("decide", 0, 2, False)
     assert whyrun(folder, "diff", "r0001", "r0002").out.endswith(
         "kept without running\n  Job:Echo[0]   in r0002\n  Job:Shout[0]  in r0002\n"
     )

@@ -74,7 +74,7 @@ def _ended(run: RunRef, size: int) -> RunSummary:
 
 
 def _brief(run: RunRef, end: RunComplete | None, is_running: bool) -> dict[str, Any]:
-    from whyrun.evidence.queries.run_list import RunSummary, completed_as
+    from whyrun.evidence.queries.run_list import RunSummary
     from whyrun.log.events import RunStart
 
     start = next(iter(run.events()))
@@ -82,9 +82,9 @@ def _brief(run: RunRef, end: RunComplete | None, is_running: bool) -> dict[str, 
     counts, state = (end.counts, end.state) if end else (dict[str, int](), "running" if is_running else "interrupted")
     ended, duration, problem = (end.ts, end.duration, end.error) if end else (None, None, None)
     summary = RunSummary(
-        run.name, state, start.mode, start.ts, ended, duration, planned=0, reused=0, skipped=counts.get("skipped", 0),
-        failed=counts.get("failed", 0) + counts.get("timed_out", 0), blocked=counts.get("blocked", 0),
-        interrupted=counts.get("interrupted", 0), error=problem, **completed_as(start.mode, counts.get("completed", 0)),
+        run.name, state, start.mode, start.ts, ended, duration, 0, counts.get("completed", 0), 0,
+        counts.get("skipped", 0), counts.get("failed", 0) + counts.get("timed_out", 0), counts.get("blocked", 0),
+        counts.get("interrupted", 0), problem,
     )  # fmt: skip
     return {**summary.to_json(), "planned": None, "reused": None}
 

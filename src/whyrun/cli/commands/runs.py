@@ -17,11 +17,8 @@ if TYPE_CHECKING:
     from whyrun.log.tombstones import Tombstone
     from whyrun.project import Project
 
-_COUNTS = (
-    "planned", "completed", "kept", "adopted", "identical", "different", "reused", "skipped", "failed", "blocked",
-    "interrupted",
-)  # fmt: skip
-_MODES = {"decide": "keep"}  # the command that people know
+_COUNTS = ("planned", "completed", "identical", "different", "reused", "skipped", "failed", "blocked", "interrupted")
+_DECISIONS = {"decide": ("keep", "kept"), "adopt": ("adopt", "adopted")}  # mode → command, and what it did: nothing ran
 PRUNE = "prune"
 
 
@@ -93,10 +90,11 @@ def _rows(runs: Sequence[RunSummary], pruned: Sequence[Tombstone]) -> Iterator[t
         together = [stone for stone in left if stone.number < number]
         left = left[len(together) :]
         yield from _pruned_row(together)
-        # A decision has no plan, so what it decided is all that it says.
-        names = [name for name in _COUNTS if name != "planned" or run.mode not in ("decide", "adopt")]
-        counts = [f"{getattr(run, name)} {name}" for name in names if getattr(run, name)]
-        mode = _MODES.get(run.mode, run.mode)
+        counts = [f"{getattr(run, name)} {name}" for name in _COUNTS if getattr(run, name)]
+        mode = run.mode
+        if mode in _DECISIONS:
+            mode, did = _DECISIONS[mode]
+            counts = [f"{run.completed} {did}"] if run.completed else []
         yield run.run, run.outcome, mode, local_time(run.started), duration_text(run.duration), ", ".join(counts)
     yield from _pruned_row(left)
 

@@ -16,8 +16,6 @@ from whyrun.log.lock import Holder, holder_and_state, running_run
 from whyrun.log.outcomes import RunOutcome, error_of, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
-_OF_MODE = {"compare": ("identical", "different", "accepted"), "decide": ("kept",), "adopt": ("adopted",)}
-
 
 class RunSummary(msgspec.Struct, frozen=True):
     run: str
@@ -27,7 +25,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     ended: str | None
     duration: float | None
     planned: int
-    completed: int  # executed; the decisions of a keep or an adoption execute nothing
+    completed: int
     reused: int
     skipped: int  # inactive
     failed: int  # timed out as well
@@ -37,8 +35,6 @@ class RunSummary(msgspec.Struct, frozen=True):
     identical: int = 0  # these three: of a comparison
     different: int = 0
     accepted: bool = False  # its results count as the latest
-    kept: int = 0  # of a `keep`
-    adopted: int = 0  # of an adoption
 
     @property
     def outcome(self) -> str:
@@ -53,8 +49,8 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         record = asdict(self)
-        of_mode = {mode: {name: record.pop(name) for name in names} for mode, names in _OF_MODE.items()}
-        return {**record, **of_mode.get(self.mode, {})}
+        compared = {name: record.pop(name) for name in ("identical", "different", "accepted")}
+        return {**record, **compared} if self.mode == "compare" else record
 
 
 class Unfinished(msgspec.Struct, frozen=True):
@@ -101,7 +97,7 @@ def summarize_run(run: RunRef, is_running: bool, also: Callable[[ev.AnyEvent], N
         ended=outcome.end.ts if outcome.end is not None else None,
         duration=outcome.end.duration if outcome.end is not None else None,
         planned=outcome.planned if outcome.planned is not None else len(outcome.steps),
-        **completed_as(outcome.start.mode, counts["completed"]),
+        completed=counts["completed"],
         reused=reused,
         skipped=counts["skipped"] - reused,
         failed=counts["failed"] + counts["timed_out"],
@@ -112,13 +108,6 @@ def summarize_run(run: RunRef, is_running: bool, also: Callable[[ev.AnyEvent], N
         different=compared["DIFFERENT"],
         accepted=bool(outcome.start.options.get("accept")),
     )
-
-
-def completed_as(mode: str, steps: int) -> dict[str, Any]:
-    """The fields of a summary for the steps that a run of this mode completed."""
-    if mode in ("decide", "adopt"):
-        return {"completed": 0, _OF_MODE[mode][0]: steps}
-    return {"completed": steps}
 
 
 def unfinished_run(state: WorkflowState) -> Unfinished | None:
