@@ -255,3 +255,25 @@ with os.scandir("a") as a, os.scandir("b") as b:
         Read("b", "folder", folder_sha256(["1", "2"]), "strace"),
         file("d.db", ""),
     ]
+
+
+def test_children_of_multiprocessing_that_are_no_forks_are_traced(project: Make) -> None:
+    code = """
+        import os
+        from multiprocessing import get_context
+        PROJECT = os.environ["WHYRUN_PROJECT"]
+        def read(name): return open(f"{PROJECT}/{name}").read()
+        def go(kind):
+            with get_context(kind).Pool(1) as pool:
+                return {"T": pool.map(read, [f"{kind}.txt"])[0]}
+        """
+    workflow = """
+    workflow: w
+    jobs:
+      Go:
+        uses: python
+        with: {call: "steps:go", kind: spawn}
+        outputs: {T: {type: text}}
+    """
+    lab = project(workflow, {"steps.py": code, "spawn.txt": "s"})
+    assert observed(lab.succeed()) == {"Job:Go": [file("spawn.txt", "s")]}
