@@ -399,3 +399,19 @@ def test_what_changed_since_a_shared_process_imported_it_is_unknown(project: Mak
     found = observed(lab.succeed(jobs=1))
     assert lab.read("out/3.txt") == "first"
     assert found == {"Job:Go[1]": {"conf.txt": sha("first")}, "Job:Go[2]": unknown, "Job:Go[3]": unknown}
+
+
+def test_a_link_that_the_step_itself_switches_leads_to_what_counts(project: Make) -> None:
+    code = """
+        import os
+        def go():
+            os.chdir(os.environ["WHYRUN_PROJECT"])
+            if os.path.lexists("latest"):
+                os.remove("latest")
+            os.symlink("v1", "latest")
+            return {"T": open("latest/x").read()}
+        """
+    lab = project(jobs("go"), {"steps.py": code, "v1/x": "1"})
+    lab.succeed()
+    again = lab.succeed(force=["Job:Go"])
+    assert observed(again) == {"Job:Go": {"latest/x": sha("1")}}

@@ -267,3 +267,48 @@ with os.scandir("a") as a, os.scandir("b") as b:
         Read("b", "folder", folder_sha256(["1", "2"]), "strace"),
         file("d.db", ""),
     ]
+
+
+def test_children_of_multiprocessing_that_are_no_forks_are_traced(project: Make) -> None:
+    code = """
+        import os
+        from multiprocessing import get_context
+        PROJECT = os.environ["WHYRUN_PROJECT"]
+        def read(name): return open(f"{PROJECT}/{name}").read()
+        def go(kind):
+            with get_context(kind).Pool(1) as pool:
+                return {"T": pool.map(read, [f"{kind}.txt"])[0]}
+        """
+    workflow = """
+    workflow: w
+    jobs:
+      Go:
+        uses: python
+        with: {call: "steps:go", kind: spawn}
+        outputs: {T: {type: text}}
+    """
+    lab = project(workflow, {"steps.py": code, "spawn.txt": "s"})
+    assert observed(lab.succeed()) == {"Job:Go": [file("spawn.txt", "s")]}
+
+
+def test_a_known_file_that_is_deleted_while_an_untraced_step_runs_is_unknown(project: Make) -> None:
+    workflow = """
+    workflow: w
+    loops: {n: {values: [1]}}
+    jobs:
+      Go:
+        for: [n]
+        uses: shell
+        with:
+          n: "${{ n }}"
+          run: |
+            cat "$WHYRUN_PROJECT/data/x.csv" "$WHYRUN_PROJECT/data/y.csv" > "$out_T" || true
+            test "$n" = 1 || { rm -f "$WHYRUN_PROJECT/data/x.csv"; sleep 0.1; }
+        outputs: {T: {type: text}}
+    """
+    lab = project(workflow, {"data/x.csv": "x", "data/y.csv": "y"})
+    lab.succeed()
+    ran = lab.edit("workflow.yaml", "[1]", "[1, 2]").succeed()
+    assert [event.traced for event in ends(ran).values()] == [False]
+    assert observed(ran) == {"Job:Go[2]": [Read("data/x.csv", "unknown", by="strace"), file("data/y.csv", "y")]}
+    assert observed(lab.succeed())["Job:Go[2]"][0] == Read("data/x.csv", "absent", by="strace")

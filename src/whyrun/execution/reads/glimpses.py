@@ -17,7 +17,7 @@ class Glimpses:
     written: set[str] = field(default_factory=set)  # opened for writing, or renamed to
     updated: set[str] = field(default_factory=set)  # opened to read and write, as databases are
     imported: set[str] = field(default_factory=set)  # installed modules
-    links: bool = False  # the step made symbolic links: a path in its scratch folder may lead into the project
+    links: set[str] = field(default_factory=set)  # that it made: in its scratch folder they may lead into the project
 
 
 class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from whyrun.execution.reads.glimpses import Glimpses, Sighted
 from whyrun.lazy_regex import lazy_regex
@@ -72,6 +72,7 @@ class Places:
             if not path.endswith(BYTE_CODE)
         )
         own, _ = self._sorted((path for path in written if not path.endswith(BYTE_CODE)), glimpses.links)
+        own |= self._links_in_project(glimpses.links)
         return Sighted(
             sorted(inside - own),
             sorted(self._sorted(glimpses.listed, glimpses.links)[0]),
@@ -82,7 +83,7 @@ class Places:
             imported,
         )
 
-    def _sorted(self, paths: Iterable[str], links: bool) -> tuple[set[str], set[str]]:
+    def _sorted(self, paths: Iterable[str], links: Collection[str]) -> tuple[set[str], set[str]]:
         """Those in the project that count, and those that are outside."""
         inside, outside = set[str](), set[str]()
         for path in paths:
@@ -100,6 +101,12 @@ class Places:
             elif (source := _source_of(at)) is not None and self._counts(source):
                 inside.add(source)
         return inside, outside
+
+    def _links_in_project(self, links: Iterable[str]) -> set[str]:
+        """Not what they lead to."""
+        start = f"{self._root}/"
+        paths = (os.path.normpath(os.path.join(self._work, link)) for link in links)
+        return {path[len(start) :] for path in paths if path.startswith(start) and not path.startswith(self._own)}
 
     def _in_project(self, path: str) -> str | None:
         """The path relative to the project; empty if it does not count; None if it is outside."""

@@ -20,7 +20,7 @@ from typing import Any
 from whyrun import disk
 from whyrun.execution.reads.glimpses import Glimpses
 from whyrun.execution.reads.packages import imported_since
-from whyrun.execution.reads.trace_request import python_needs
+from whyrun.execution.reads.trace_request import STARTERS, python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CREATES = os.O_CREAT | os.O_EXCL
@@ -49,7 +49,7 @@ class PythonEye:
         self._shared: int | None = None  # memory file in which forks of this process note what they see
         self._ask: Callable[[], None] | None = None
         self._table: dict[str, _Handler] = {}
-        self.links = False  # it made a symbolic link, which may lead from the scratch folder into the project
+        self._links = set[str]()
 
     def watch(self, ask: Callable[[], None] | None = None) -> None:
         """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
@@ -70,12 +70,14 @@ class PythonEye:
     def mark(self) -> tuple[int, ...]:
         """Another one once there is more to take."""
         self._read_shared()
-        return (*map(len, self._seen), len(sys.modules), self.links)
+        return (*map(len, self._seen), len(sys.modules), len(self._links))
 
     def take(self) -> Glimpses:
         """Everything noted so far."""
         opened, listed, there, written, updated = (set(_texts(paths)) for paths in self._seen)
-        return Glimpses(opened, listed, there, written, updated, imported_since(self._modules), self.links)
+        return Glimpses(
+            opened, listed, there, written, updated, imported_since(self._modules), set(_texts(self._links))
+        )
 
     def _handlers(self) -> dict[str, _Handler]:
         opened, listed, there, written, updated = self._seen
@@ -116,12 +118,12 @@ class PythonEye:
                 opened.add(path := self._path(name))
                 look(path)
 
-        def on_extension(args: tuple[Any, ...]) -> None:
+        def on_import(args: tuple[Any, ...]) -> None:
             if args[1] is not None:
                 opened.add(path := self._path(args[1]))
                 look(path)
-                if self._ask is not None and python_needs(path):
-                    self._ask()
+            if self._ask is not None and (python_needs(args[1]) if args[1] is not None else args[0] in STARTERS):
+                self._ask()
 
         def on_connect(args: tuple[Any, ...]) -> None:
             updated.add(path := self._path(args[0]))
@@ -135,7 +137,7 @@ class PythonEye:
             self._moved = True
 
         def on_link(args: tuple[Any, ...]) -> None:
-            self.links = True
+            self._links.add(self._path(args[1]))
 
         return {
             "open": on_open,
@@ -143,9 +145,10 @@ class PythonEye:
             "os.scandir": on_list,
             "sqlite3.connect": on_connect,
             "ctypes.dlopen": on_library,
-            "import": on_extension,
+            "import": on_import,
             "os.chdir": on_chdir,
             "os.symlink": on_link,
+            "os.link": lambda args: written.add(self._path(args[1])),
             "os.rename": lambda args: written.add(self._path(args[1])),
             "os.mkdir": lambda args: written.add(self._path(args[0])),
             **dict.fromkeys(_PROGRAMS, on_program),

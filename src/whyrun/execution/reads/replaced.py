@@ -34,8 +34,7 @@ class Replaced:
             return False
         if stat.S_ISDIR(status.st_mode):
             # A new entry in a folder changes both times, a new name of the folder only one.
-            new = status.st_ctime_ns >= self._began and status.st_ctime_ns != status.st_mtime_ns
-            return new and path not in self._own
+            return status.st_mtime_ns < self._began <= status.st_ctime_ns and path not in self._own
         if not stat.S_ISLNK(status.st_mode):
             return False
         if status.st_ctime_ns >= self._began and path not in self._own:

@@ -20,6 +20,12 @@ _OPEN_IN_PYTHON = frozenset({
     "_cffi_backend", "cryptography", "psutil", "whyrun",
 })  # fmt: skip
 
+# Modules of Python that start programs without an audit event: children of `multiprocessing` that are no forks.
+STARTERS = frozenset({
+    "multiprocessing.popen_spawn_posix", "multiprocessing.popen_forkserver",
+    "loky.backend.popen_loky_posix", "joblib.externals.loky.backend.popen_loky_posix",
+})  # fmt: skip
+
 
 class TraceRequest:
     def __init__(self) -> None:
@@ -65,6 +71,8 @@ def python_needs(module_file: str) -> bool:
 
 
 def any_loaded_needs() -> bool:
+    if not STARTERS.isdisjoint(sys.modules):
+        return True
     files = (getattr(module, "__file__", None) for module in [*sys.modules.values()])
     return any(python_needs(file) for file in files if file)
 

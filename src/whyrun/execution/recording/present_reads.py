@@ -34,6 +34,17 @@ class PresentReads:
                 elif (content := self._cache.sha256_of(location)) is not None:
                     yield Read(read.path, "file", content, "strace")
             except (FileNotFoundError, NotADirectoryError):
-                yield Read(read.path, "absent", by="strace")
+                was_there = read.kind in ("file", "folder") and _changed(os.path.dirname(location), since)
+                yield Read(read.path, "unknown" if was_there else "absent", by="strace")
             except (OSError, WhyrunError):
                 yield Read(read.path, "unknown", by="strace")
+
+
+def _changed(folder: str, since: int) -> bool:
+    """Whether something may have been deleted there since then."""
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    try:
+        return os.stat(folder).st_mtime_ns >= since
+    except OSError:
+        return True  # the folder itself, just now
