@@ -53,7 +53,8 @@ def take(table: Any, record: StepRecord | None, others: Any = None, lost: Any = 
 def test_the_latest_attempt_with_the_fingerprint_is_taken_whole(table: Any) -> None:
     whole = Reuse("r0003", "Job:Job[0]", {"N": N0, "F": F0})
     assert take(table, StepRecord(attempt(3))) == whole
-    assert take(table, StepRecord(attempt(5, made=3))) == whole, "the run that made it is named"
+    reused = Reuse("r0003", "Job:Job[0]", {"N": N0, "F": F0}, recorded_in="r0005")
+    assert take(table, StepRecord(attempt(5, made=3))) == reused, "the run that made it is named"
     assert take(table, StepRecord(attempt(4, "other"), settled=[attempt(3), attempt(4, "other")])) == whole
     assert take(table, StepRecord(attempt(4, "other"))) is None
     assert take(table, None) is None
