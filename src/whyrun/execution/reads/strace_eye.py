@@ -8,6 +8,7 @@ attached to, which slows down each of its system calls: see `trace_request.py`.
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -51,7 +52,7 @@ class StraceEye:
         """Why no process can be traced here; empty if that is possible. Tried once."""
         if self._why_not is None:
             self._why_not = _tried(self._scratch)
-        return self._why_not
+        return self._why_not or ""
 
     def launcher(self) -> list[str]:
         """What comes before the command of a program that is to be traced; nothing if that is impossible."""
@@ -118,7 +119,8 @@ def _lines(path: Path) -> Iterator[str]:
         yield from file
 
 
-def _tried(folder: Path) -> str:
+def _tried(folder: Path) -> str | None:
+    """None: the trial was stopped, as Ctrl-C stops all that the worker started, and tells nothing."""
     if shutil.which("strace") is None:
         return NOT_INSTALLED
     trace = folder / "trace-tried"
@@ -127,6 +129,8 @@ def _tried(folder: Path) -> str:
     traced = any("execve" in line for line in _lines(trace))  # the program runs even if strace cannot attach to it
     with suppress(OSError):
         trace.unlink()
+    if tried.returncode in (-signal.SIGTERM, -signal.SIGINT):
+        return None
     if traced and tried.returncode == 0 and not tried.stderr:
         return ""
     said = tried.stderr.decode("utf-8", "replace").strip().splitlines() or [f"exit status {tried.returncode}"]
