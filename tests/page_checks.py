@@ -36,17 +36,27 @@ QUIET = [
 ]  # fmt: skip
 
 
+_RUNNING: list[Browser] = []  # of this process, which can have one Playwright at a time
+
+
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """While it runs, nothing else of this process can start an event loop. Without Chromium the test is skipped."""
+    if _RUNNING:
+        yield _RUNNING[0]
+        return
     playwright_api = pytest.importorskip("playwright.sync_api")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("there is no Chromium: `apt-get install chromium`")
     with playwright_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=QUIET, timeout=PATIENCE * 1000)
-        yield browser
-        browser.close()
+        _RUNNING.append(browser)
+        try:
+            yield browser
+        finally:
+            _RUNNING.remove(browser)
+            browser.close()
 
 
 def explained(project: Project) -> dict[str, list[str]]:
@@ -122,10 +132,12 @@ def opened_report(lab: Lab, file: Path) -> Iterator[Viewer]:
     """The report of a project, in Chromium from disk. It fetches nothing, and no script fails."""
     write_report(str(file), make_report(load_state(lab.opened()), Views(), ReportOptions()))
     with chromium() as browser:
-        viewer = Viewer(browser.new_context(viewport={"width": 1280, "height": 800}).new_page())
+        context = browser.new_context(viewport={"width": 1280, "height": 800})
+        viewer = Viewer(context.new_page())
         yield viewer.start(file.as_uri())
         assert [url for url in viewer.asked if not url.startswith(("file:", "blob:", "data:"))] == []
         assert viewer.wrong == []
+        context.close()
 
 
 def check_page(viewer: Viewer, lab: Lab) -> None:

@@ -273,14 +273,16 @@ jobs:
 
 
 def test_ctrl_c(tmp_path: Path) -> None:
-    (tmp_path / "workflow.yaml").write_text(SLOW)
-    (tmp_path / "slow.py").write_text(
+    folder = tmp_path / "project"  # what the steps wait for lies outside of it: else it would be an undeclared read
+    folder.mkdir()
+    (folder / "workflow.yaml").write_text(SLOW)
+    (folder / "slow.py").write_text(
         dedent(
             """
             import time
             from pathlib import Path
 
-            HERE = Path(__file__).parent
+            HERE = Path(__file__).parent.parent
 
             def wait(n):
                 (HERE / f"began-{n}").touch()
@@ -290,13 +292,13 @@ def test_ctrl_c(tmp_path: Path) -> None:
             """
         )
     )
-    assert whyrun(tmp_path, "run", "-q").code == 0
-    before = whyrun(tmp_path, "plan", "--json").json["digest"]
+    assert whyrun(folder, "run", "-q").code == 0
+    before = whyrun(folder, "plan", "--json").json["digest"]
     for file in tmp_path.glob("began-*"):
         file.unlink()
     (tmp_path / "wait").touch()
     process = subprocess.Popen(
-        [*COMMAND, "compare", "--jobs", "1"], cwd=tmp_path, env=QUIET_ENVIRONMENT, stderr=subprocess.PIPE, text=True
+        [*COMMAND, "compare", "--jobs", "1"], cwd=folder, env=QUIET_ENVIRONMENT, stderr=subprocess.PIPE, text=True
     )
     wait_until(lambda: list(tmp_path.glob("began-*")) != [])
     process.send_signal(signal.SIGINT)
@@ -310,9 +312,9 @@ def test_ctrl_c(tmp_path: Path) -> None:
         "  USAGE",
         "evidence: .whyrun/slow/runs/r0002",
     ]
-    status = whyrun(tmp_path, "runs", "--json").json["runs"][1]
+    status = whyrun(folder, "runs", "--json").json["runs"][1]
     assert (status["state"], status["mode"], status["interrupted"]) == ("interrupted", "compare", 1)
-    assert whyrun(tmp_path, "plan", "--json").json["digest"] == before
+    assert whyrun(folder, "plan", "--json").json["digest"] == before
 
 
 # --- afterwards --------------------------------------------------------------------------------------------------

@@ -79,7 +79,7 @@ def test_the_summary_tells_counts_processor_memory_and_the_slowest(costs) -> Non
     head, statuses, usage, slowest, evidence = told.splitlines()[-5:]
     assert timeless(head) == "r0001 succeeded in T: 5 executed"
     assert statuses == "  EXECUTES 5"
-    cpu, peak = re.fullmatch(r"  cpu (\d+\.\d)s, peak memory (\d+\.\d)MB \(Job:Fork\)", usage).groups()  # type: ignore
+    cpu, peak = re.fullmatch(r"  cpu (\d+\.\d\d?)s, peak memory (\d+\.\d)MB \(Job:Fork\)", usage).groups()  # type: ignore
     assert float(cpu) == pytest.approx(result["cpu_seconds"], abs=0.06)
     assert 150 <= float(peak) <= 260
     longest = [f"{each['id']} {seconds(each['seconds'])}" for each in result["slowest"]]
