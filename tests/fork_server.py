@@ -117,7 +117,7 @@ def read_at_start(environment: Mapping[str, str]) -> dict[str, str]:
 _clients: dict[str, Client] = {}  # by kind and start-up variables
 _servers: list[tuple[subprocess.Popen[bytes], socket.socket]] = []
 _imported: tuple[str, ...] = ()  # what workers have already
-_earlier: list[dict[str, Client]] = []  # of `with_imported`
+_with_modules: dict[tuple[str, ...], dict[str, Client]] = {}  # of `with_imported`
 _first_variables: dict[str, str] | None = None  # None where no server may start
 _paused = False
 _lock = threading.Lock()
@@ -259,12 +259,12 @@ def with_imported(*modules: str) -> Iterator[None]:
     """Workers have these modules already, as far as they are installed. A step would need up to a second for them."""
     global _clients, _imported
     before = _clients, _imported
-    _clients, _imported = {}, modules
+    # Their servers stay until the end, for the next module that asks for the same, and because a process of theirs may
+    # be waited for by whoever collects the garbage.
+    _clients, _imported = _with_modules.setdefault(modules, {}), modules
     try:
         yield
     finally:
-        # Their servers stay until the end: a process of theirs may be waited for by whoever collects the garbage.
-        _earlier.append(_clients)
         _clients, _imported = before
 
 

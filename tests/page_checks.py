@@ -1,6 +1,6 @@
 """The page of any project, held against what the engine itself says: every job, every plan, every dataset.
 
-`check_views` asks for the views, `Opened` reads the parts of a report, and `opened_report` opens it in Chromium.
+`check_views` asks for the views, `Opened` reads the parts of a report, and `check_report` opens it in Chromium.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,27 +37,17 @@ QUIET = [
 ]  # fmt: skip
 
 
-_RUNNING: list[Browser] = []  # of this process, which can have one Playwright at a time
-
-
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """While it runs, nothing else of this process can start an event loop. Without Chromium the test is skipped."""
-    if _RUNNING:
-        yield _RUNNING[0]
-        return
+    """While it runs, nothing else of this thread can start an event loop. Without Chromium the test is skipped."""
     playwright_api = pytest.importorskip("playwright.sync_api")
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if path is None:
         pytest.skip("there is no Chromium: `apt-get install chromium`")
     with playwright_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=path, args=QUIET, timeout=PATIENCE * 1000)
-        _RUNNING.append(browser)
-        try:
-            yield browser
-        finally:
-            _RUNNING.remove(browser)
-            browser.close()
+        yield browser
+        browser.close()
 
 
 def explained(project: Project) -> dict[str, list[str]]:
@@ -127,17 +118,23 @@ class Opened:
         return base64.b64decode(self.elements[self.index["blobs"][sha256]["element"]])
 
 
-@contextmanager
-def opened_report(lab: Lab, file: Path) -> Iterator[Viewer]:
-    """The report of a project, in Chromium from disk. It fetches nothing, and no script fails."""
+def check_report(lab: Lab, file: Path, then: Callable[[Viewer], None] = lambda _: None) -> None:
+    """The report of a project, in Chromium from disk: what it says, then what `then` checks.
+
+    It runs in a thread of its own. A thread has one Playwright at a time, and this one may have that of another test.
+    """
+    with ThreadPoolExecutor(1) as thread:
+        thread.submit(_check_report, lab, file, then).result()
+
+
+def _check_report(lab: Lab, file: Path, then: Callable[[Viewer], None]) -> None:
     write_report(str(file), make_report(load_state(lab.opened()), Views(), ReportOptions()))
     with chromium() as browser:
-        context = browser.new_context(viewport={"width": 1280, "height": 800})
-        viewer = Viewer(context.new_page())
-        yield viewer.start(file.as_uri())
+        viewer = Viewer(browser.new_context(viewport={"width": 1280, "height": 800}).new_page()).start(file.as_uri())
+        check_page(viewer, lab)
+        then(viewer)
         assert [url for url in viewer.asked if not url.startswith(("file:", "blob:", "data:"))] == []
         assert viewer.wrong == []
-        context.close()
 
 
 def check_page(viewer: Viewer, lab: Lab) -> None:

@@ -18,6 +18,7 @@ import pytest
 
 import page_checks
 from fork_server import shell_environment, with_imported
+from page_objects import Viewer
 from project_lab import Lab, reasons
 from whyrun.planning.plan import Plan
 from whyrun.project import Project
@@ -262,8 +263,8 @@ def test_the_page_says_the_same(panel: PanelLab, tmp_path: Path) -> None:
     panel.edit("data/labels.csv", "Debt", "Total debt")
     page_checks.check_views(panel)
     summary = panel.summary()
-    with page_checks.opened_report(panel, tmp_path / "report.html") as viewer:
-        page_checks.check_page(viewer, panel)
+
+    def datasets(viewer: Viewer) -> None:
         viewer.go("datasets")
         text = " ".join(viewer.main_text().split())
         for merge in (one for one in summary["decisions"] if one["kind"] == "merge"):
@@ -272,6 +273,8 @@ def test_the_page_says_the_same(panel: PanelLab, tmp_path: Path) -> None:
             assert f"{rows['matched_right']:,} of {rows['right']:,} rows matched" in text
             assert (f", {rows['unmatched_left']:,} did not" in text) == bool(rows["unmatched_left"])
         assert "taken fixed_effects not taken pooled" in text
+
+    page_checks.check_report(panel, tmp_path / "report.html", datasets)
 
 
 def test_a_key_that_occurs_twice_is_refused_with_counts_and_keys(panel: PanelLab) -> None:

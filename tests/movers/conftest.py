@@ -13,8 +13,9 @@ from movers_lab import MariaDb, Postgres, installed, servers
 from fork_server import with_imported
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _imported() -> Iterator[None]:
+    """For a module. That of a folder would stay until the end, and workers of other folders would have them, too."""
     with with_imported("duckdb", "pyarrow.dataset", "pymysql"):
         yield
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.facts.previews import read_text
+from whyrun.ids import by_number
 from whyrun.log import events as ev
 from whyrun.log.journal import parse_timestamp
 from whyrun.viewer.current import CurrentState, State
@@ -88,7 +89,7 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
         "by_job": by_job,
         "slowest": [{"id": step, "seconds": seconds} for step, seconds in told.slowest()],
         "failures": failures.listed(state, run),
-        "comparisons": told.comparisons,
+        "comparisons": sorted(told.comparisons, key=lambda one: by_number(one["artifact"])),
         "log": {"lines": lines, "more": more},
     }
     if not live:

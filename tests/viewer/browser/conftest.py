@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    """For the package, not for the session: while it runs, other tests of this process cannot start an event loop."""
+    """All tests that use it run in one process. From then on, nothing else in its thread can start an event loop."""
     with page_checks.chromium() as browser:
         yield browser
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def served(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     project = Served(example(tmp_path_factory.mktemp("browser") / "then-and-now"))
     yield project
     project.stop()
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def hostile(chromium: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     project = Served(hostile_project(tmp_path_factory.mktemp("browser") / "hostile"))
     yield project

@@ -36,6 +36,7 @@ from whyrun.execution.run.session import code_guard, repair_killed_run
 from whyrun.execution.run.step_outcomes import StepOutcomes
 from whyrun.execution.run.termination import Interrupts
 from whyrun.graph.tables import ArtifactAt, JobTable
+from whyrun.ids import by_number
 from whyrun.log import events as ev
 from whyrun.log.journal import Clock, utc_now
 from whyrun.log.lock import RunLock
@@ -424,15 +425,13 @@ def _result(run: RunRef, finished: FinishedRun, runner: CompareRunner, compare: 
                 completed[event.step_id] = event.status
                 if event.status == "EXECUTES":
                     executed.append(event.step_id)
-            case _:
-                continue
     return CompareResult(
         run=run.name,
         state=finished.state,
         exit_code=finished.exit_code,
         counts=runner.counts,
         duration=finished.duration,
-        artifacts=tuple(sorted(artifacts, key=lambda each: each.artifact)),
+        artifacts=tuple(sorted(artifacts, key=lambda each: by_number(each.artifact))),
         skipped=dict(sorted(skipped.items())),
         executed=tuple(sorted(executed)),
         accepted=tuple(sorted(completed)) if compare.accept else (),
