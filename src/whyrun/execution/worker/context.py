@@ -32,6 +32,7 @@ from whyrun.execution.worker.command_source import Control
 from whyrun.execution.worker.failure import StepError, utf8
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox, as_json, check_name, check_size, shortened
 from whyrun.execution.worker.processes import opened_pidfd
+from whyrun.workflow.arrays import is_array
 
 if TYPE_CHECKING:
     import subprocess
@@ -151,6 +152,9 @@ class StepContext:
         self._recalled_elsewhere = dict(command.recalled_elsewhere)
         self._progress_due = 0.0
         self._noted: set[str] = set()
+        for name, spec in outputs.items():
+            if is_array(spec.type):  # a step that writes nothing into it makes an empty array
+                output_path(scratch, outputs, name).mkdir(parents=True, exist_ok=True)
         link.outbox.set_sender(self)
 
     def close(self) -> None:
