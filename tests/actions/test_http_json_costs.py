@@ -234,7 +234,9 @@ def test_a_cost_that_the_answer_does_not_tell_is_unknown_and_not_0(project: Make
 
 
 def test_a_refusal_that_tells_a_cost_has_cost_that(project: Make, ledger: Ledger) -> None:
-    ledger.service.answer("POST /orders", Reply(500, {"usage": {"cost_usd": 0.02}}), Reply(200, {"x": 1}, {"X-Cost": "1"}))
+    ledger.service.answer(
+        "POST /orders", Reply(500, {"usage": {"cost_usd": 0.02}}), Reply(200, {"x": 1}, {"X-Cost": "1"})
+    )
     lab = project(plain(ledger, retries={"max": 1, "backoff": "1ms"}))
     lab.succeed()
     assert costs(lab) == [("0.02", "USD", "request", None), (None, "USD", "request", None)]

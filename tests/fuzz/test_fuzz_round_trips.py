@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from whyrun.ids import CanonicalId, Segment, file_name, parse_id
 from whyrun.log import events as ev
-from whyrun.money import written
 from whyrun.log.journal import FIRST_CHAIN, Journal, read_events
+from whyrun.money import written
 from whyrun.workflow.expressions.linear_regex import PatternError, compile_pattern
 
 EXAMPLES = 5000 if os.environ.get("WHYRUN_SOAK") else 80
