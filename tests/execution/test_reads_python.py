@@ -259,7 +259,7 @@ def test_the_packages_that_a_step_imported_have_their_versions_on_record(project
     script = """\
   Script:
     uses: shell
-    with: {run: 'echo "$t" > "$out_T"', t: "${{ jobs.Nothing.T }}"}
+    with: {run: 'echo "$t" > "$out_T"', t: "${{ jobs.Nothing.outputs.T }}"}
     outputs: {T: {type: text}}
 """
     workflow = jobs("named", "by_name", "nothing") + script
