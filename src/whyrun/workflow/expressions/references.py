@@ -12,7 +12,6 @@ import msgspec
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.arrays import element_type
-from whyrun.workflow.expressions.elements import element_problem
 from whyrun.workflow.model import (
     VALUE_TYPES,
     All,
@@ -332,6 +331,8 @@ class ReferenceReader(SelectorReader):
         selectors, position = self.selectors(parts, begin)
         shape = job.outputs[output.attr]
         if shape.is_array:
+            from whyrun.workflow.expressions.elements import element_problem  # imported late: few workflows have arrays
+
             wrong = element_problem(job.loops, job_name, output.attr, [selector for selector, _ in selectors])
             if wrong is not None:
                 number, code, message, hint = wrong
