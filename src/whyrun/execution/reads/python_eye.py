@@ -58,27 +58,37 @@ class PythonEye:
 
     def __init__(self) -> None:
         self._seen: tuple[set[Any], ...] = (set(), set(), set(), set(), set(), set())
-        self._path_before: Sequence[str] = ()  # `sys.path` before
-        self._sought: dict[str, tuple[str, ...]] = {}  # module that the step's code imports → `sys.path` then
-        self._modules = len(sys.modules)  # that were there before
+        self._modules = 0  # that were there before; none: this process has watched nothing
+        self._path_before: Sequence[str] = ()  # `sys.path` then
+        self._sought: dict[str, tuple[str, ...]] = {}  # module that the step's code imports → `sys.path` as it did so
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
         self._ask: Callable[[], None] | None = None
         self._table: dict[str, _Handler] = {}
         self._links = set[str]()
 
-    def watch(self, ask: Callable[[], None] | None = None) -> None:
-        """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
-        that this eye does not see, such as a child process."""
-        self._ask = ask
+    def open(self) -> None:
+        """Get ready, in the process that watches or in one that it is forked from."""
         self._table = self._table or self._handlers()
-        self._path_before = self._path_before or (*sys.path,)
         if not _installed:
             sys.addaudithook(_hook)
             os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
             _installed.append(True)
+
+    def watch(self, ask: Callable[[], None] | None = None) -> None:
+        """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
+        that this eye does not see, such as a child process."""
+        self._ask = ask
+        self.open()
+        self._modules = self._modules or len(sys.modules)
+        self._path_before = self._path_before or (*sys.path,)
         _eyes[:] = [self]
         _handlers.update(self._table)
+
+    @property
+    def has_watched(self) -> bool:
+        """In this process, and not only in its forks."""
+        return self._modules > 0
 
     def rest(self) -> None:
         _handlers.clear()
@@ -260,6 +270,8 @@ def would_go_first(sought: dict[str, tuple[str, ...]], path_before: Sequence[str
         found_in = os.path.dirname(folder) if last == "__init__.py" else folder
         if file is None and (name in sys.modules or name not in sought):
             continue  # built in, or a folder without a module
+        if file is not None and name not in sought and _is_installed(file):
+            continue  # what packages import from each other
         if file is not None and (found_in not in path or last not in (f"{name}.py", "__init__.py")):
             continue  # loaded by its path, or in another way of its own
         for entry in path:
