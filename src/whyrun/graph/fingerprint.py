@@ -21,7 +21,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
-from whyrun.graph.tables import JobTable, Opens, Slot
+from whyrun.graph.tables import JobTable, Slot
+from whyrun.graph.template import Opens
 from whyrun.ids import Index, format_indices
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.inputs import InputValue

@@ -1,25 +1,28 @@
 """The expanded graph: every job instance with what it consumes and makes, as columns per job.
 
-A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job,
-one row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the
-rows. A column with one value for all rows, or with one row of another table per row, is stored as such. ID texts are
-made only on demand. A node is a number: `table.base + position`.
+A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job, one
+row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the rows.
+A column with one value for all rows, or with one row of another table per row, is stored as such. ID texts are made
+only on demand. A node is a number: `table.base + position`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from enum import IntEnum
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
+from whyrun.graph.template import Opens
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
+
+if TYPE_CHECKING:
+    from whyrun.graph.loops import Results
 
 # --- what one instance's slot refers to --------------------------------------------------------------------------
 
@@ -177,18 +180,9 @@ class Condition(msgspec.Struct, frozen=True):
         return term
 
 
-class Opens(IntEnum):
-    """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
-    always receives the path, and so does a function within lists and mappings."""
-
-    NOWHERE = 0
-    ALONE = 1  # not in lists and mappings
-    ANYWHERE = 2
-
-    @property
-    def inside(self) -> Opens:
-        """The same within a list or mapping."""
-        return self if self is Opens.ANYWHERE else Opens.NOWHERE
+class Gate(NamedTuple):  # the result that a loop of a job goes over, by row: it decides whether the row exists
+    place: int  # of the loop in `for:`
+    column: Column
 
 
 class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
@@ -207,6 +201,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     needs: tuple[int, ...] = ()
     names: Mapping[str, Any] = msgspec.field(default_factory=dict)
     only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
+    open_rows: frozenset[int] = frozenset()  # `[?]`: each stands for all rows of a loop that is not known
+    gates: tuple[Gate, ...] = ()  # of loops over results
     observed: Slot | None = None  # what other jobs publish and earlier attempts read undeclared: groups of artifacts
 
     def __len__(self) -> int:
@@ -271,6 +267,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             yield self.observed, self.observed.column
         if self.condition is not None and self.condition.operands is not None:
             yield None, self.condition.operands
+        for gate in self.gates:
+            yield None, gate.column
 
 
 def sources_of(term: Term | Operand) -> Iterator[Source]:
@@ -292,6 +290,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
     tables: tuple[JobTable, ...]
     asked: Mapping[str, Mapping[str, Sequence[str]]] = {}  # sites that output hooks returned
     connected: Mapping[str, Mapping[str, Any]] = {}  # slots that hold connections, as written
+    results: Results | None = None  # that loops go over
 
     @cached_property
     def bases(self) -> list[int]:

@@ -26,14 +26,13 @@ from whyrun.graph.tables import (
     InputAt,
     JobTable,
     Known,
-    Opens,
     Operand,
     SameTerm,
     Slot,
     Source,
     Term,
 )
-from whyrun.graph.template import compute, optional_operands
+from whyrun.graph.template import Opens, compute, optional_operands
 from whyrun.ids import format_indices
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 
@@ -95,7 +94,7 @@ class GroupState(msgspec.Struct, frozen=True, eq=False):
 
     entries: Members
     pending: tuple[ArtifactAt, ...]
-    ids: list[str]
+    shown: list[str] | dict[str, Any]  # the IDs of the members, as plans write them
     values: list[Any]  # the values of the entries, for expressions
 
 
@@ -228,7 +227,7 @@ class Consumer:
             consumption.entries[name] = Entry(slot.input_id(table.path(position)), sha256, "v", value)
         elif isinstance(term, Group):
             group = self._group(term, table.opens_texts(slot))
-            consumption.shown[name] = group.ids
+            consumption.shown[name] = group.shown
             if group.pending:
                 consumption.groups.append(group)
                 consumption.unknown.append(name)
@@ -291,7 +290,9 @@ class Consumer:
                 pending.append(member)
             else:
                 entries.append(_under(self._artifact_entry(member, state, opens), own))
-        group_state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
+        is_open = any(at.position in self.graph.tables[at.table].open_rows for at in pending)
+        shown: list[str] | dict[str, Any] = {"open": ids[0] if len(ids) == 1 else ids} if is_open else ids
+        group_state = GroupState(entries, tuple(pending), shown, [_entry_value(entry) for entry in entries])
         if self.is_final is None or all(map(self.is_final, pending)):
             self._groups[key] = group_state
         return group_state

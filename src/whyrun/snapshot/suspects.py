@@ -28,6 +28,7 @@ from whyrun.graph.fingerprint import (
     under,
 )
 from whyrun.graph.tables import (
+    Absent,
     AlignedArtifact,
     ArtifactAt,
     Column,
@@ -37,11 +38,10 @@ from whyrun.graph.tables import (
     InputAt,
     JobTable,
     Known,
-    Opens,
     SameTerm,
     Term,
 )
-from whyrun.graph.template import compute
+from whyrun.graph.template import Opens, compute
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.expressions.expression import ExpressionError
 
@@ -184,7 +184,10 @@ def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens)
 
 def _token_of_group(snapshot: PlanningSnapshot, group: Group, opens: Opens) -> str | None:
     tokens: list[str] = []
+    tables = snapshot.dependency_graph.tables
     for number, member in enumerate(group.members):
+        if isinstance(member, ArtifactAt) and member.position in tables[member.table].open_rows:
+            continue  # while it counts, what reads it is found along the edges
         plain = _plain_token(snapshot, member, opens)
         if plain is None:
             return None
@@ -218,5 +221,5 @@ def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | 
             return f"v{value_sha256(compute(term.template, values, term.names))}"
         except ExpressionError:
             return None
-    assert isinstance(term, FirstOf | Group)
+    assert isinstance(term, FirstOf | Group | Absent), "only the row `[?]` has absent terms"
     return None
