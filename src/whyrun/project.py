@@ -347,7 +347,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
         Jobs with problems are left out and the rest is expanded again, so that one cycle does not hide another.
         """
-        from whyrun.graph.partial import known_part, without_jobs_at  # imported late: only for invalid workflows
+        from whyrun.graph.problems.partial import known_part, without_jobs_at  # imported late: only for mistakes
 
         values, _ = self._observed
         workflow = self.reading.part
@@ -445,6 +445,6 @@ def _is_dataset_plan(file: Path) -> bool:
 def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:
     if all(flow.composition is None for flow in graph.workflow.flows()):
         return ()
-    from whyrun.graph.composition import composition_problems
+    from whyrun.graph.problems.composition import composition_problems
 
     return composition_problems(graph)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 def void_rows(graph: Graph, verdicts: Mapping[int, Verdict]) -> frozenset[int]:
     """The rows that do not exist. A row `[?]` that nobody had to judge is of a loop that is known."""
     opens = {table.base + row for table in graph.tables for row in table.open_rows}
-    if not opens:
-        return frozenset()
     return frozenset(opens - verdicts.keys() | {node for node, v in verdicts.items() if v.state == "void"})
 
 

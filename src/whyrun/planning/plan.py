@@ -18,7 +18,6 @@ from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import Graph
 from whyrun.ids import output_of
 from whyrun.planning.judge import EMPTY, Judge, Verdict
-from whyrun.planning.open_rows import open_neighbours, refuse_void, void_rows
 from whyrun.planning.reasons import Forced, MissingOutput, Reason, RetryPreviousFailure, reason_json
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
@@ -258,8 +257,11 @@ def judge_instances(snapshot: PlanningSnapshot, options: PlanOptions) -> Judged:
     judge.judge_all(layers)
     if judge.problems:
         raise InvalidError(judge.problems.values())
-    void = void_rows(graph, judge.verdicts)
-    if void:
+    void = frozenset[int]()
+    if any(table.open_rows for table in graph.tables):
+        from whyrun.planning.open_rows import refuse_void, void_rows  # imported late: few workflows have such loops
+
+        void = void_rows(graph, judge.verdicts)
         for option, texts in (("--target", options.targets), ("--force", options.force)):
             refuse_void(graph, option, [text for text in texts if text != FORCE_ALL], void)
     wanted = _wanted(graph, options.targets)
@@ -402,6 +404,8 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
         table, position = graph.table_at(node)
         upstream = list(graph.upstream(node))
         if position in table.open_rows:
+            from whyrun.planning.open_rows import open_neighbours
+
             upstream.extend(open_neighbours(graph, table))
         if table.number not in followed:
             followed.add(table.number)
