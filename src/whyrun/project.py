@@ -21,9 +21,9 @@ from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
-from whyrun.graph.loops import nothing_recorded
 from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems, sections_without_file
 from whyrun.graph.publishing.patterns import Pattern
+from whyrun.graph.ragged import nothing_recorded
 from whyrun.graph.slots import declared_jobs
 from whyrun.graph.tables import Graph
 from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for
@@ -37,7 +37,7 @@ from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
 from whyrun.snapshot.snapshot import ActionFacts, LogReader, PlanningSnapshot
-from whyrun.workflow.inputs import InputValue, known_inputs
+from whyrun.workflow.inputs import InputValue, files_of, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
 
@@ -443,7 +443,7 @@ def _is_dataset_plan(file: Path) -> bool:
 
 
 def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:
-    if all(flow.composition is None for flow in graph.workflow.flows()):
+    if all(flow.composition is None for flow in files_of(graph.workflow)):
         return ()
     from whyrun.graph.problems.composition import composition_problems
 

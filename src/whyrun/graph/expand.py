@@ -12,19 +12,19 @@ from msgspec.structs import replace
 from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.inputs import Scope
 from whyrun.graph.layers import check_cycles
-from whyrun.graph.loops import Recorded, Results, loop_values, nothing_recorded, rows_of
-from whyrun.graph.ragged import Ragged, is_open, texts_of
+from whyrun.graph.loops import loop_values, rows_of
+from whyrun.graph.ragged import Ragged, Recorded, Results, is_open, nothing_recorded, texts_of
 from whyrun.graph.resolve import Resolver
 from whyrun.graph.slots import fill, with_action
 from whyrun.graph.tables import (
     AlignedArtifact,
     ArtifactAt,
     ArtifactSpec,
+    Column,
     Computed,
     Condition,
     EachTerm,
     FirstOf,
-    Gate,
     Graph,
     InputAt,
     JobTable,
@@ -161,13 +161,13 @@ def _leaf_specs(
         yield ArtifactSpec(output.name, leaf.type, leaf_by_row=by_row)
 
 
-def _gates(scope: Scope, flow: Workflow, table: JobTable) -> tuple[Gate, ...]:
+def _gates(scope: Scope, flow: Workflow, table: JobTable) -> tuple[tuple[int, Column], ...]:
     """The results that decide which rows there are, the outer ones first."""
-    gates: list[Gate] = []
+    gates: list[tuple[int, Column]] = []
     for number, name in enumerate(table.decl.loops):
         source = flow.loops[name].source
         if isinstance(source, OutputRef) and scope.prefix + source.job in scope.tables:
-            gates.append(Gate(number, Resolver(scope, table).operand(source, optional=True)))
+            gates.append((number, Resolver(scope, table).operand(source, optional=True)))
     return tuple(gates)
 
 

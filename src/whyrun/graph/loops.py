@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Any, NamedTuple
-
-import msgspec
+from typing import Any
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.inputs import Scope
-from whyrun.graph.ragged import Ragged, is_open, rows_over, texts_of
+from whyrun.graph.ragged import Ragged, Refused, Results, is_open, rows_over, texts_of
 from whyrun.graph.resolve import Resolver
 from whyrun.graph.slots import values_of
 from whyrun.graph.tables import InputAt, JobTable
@@ -20,33 +18,6 @@ from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import At, InputRef, JobDecl, Loop, LoopDecl, OutputRef, Selector
 from whyrun.workflow.values import MAX_INSTANCES, RANGE, TOO_LONG, not_an_array
-
-
-class RecordedValue(NamedTuple):
-    """A small value that a job has made."""
-
-    value: Any
-    sha256: str
-
-
-class Refused(NamedTuple):
-    sha256: str
-    problem: Diagnostic
-
-
-Recorded = Callable[[str], RecordedValue | None]  # by artifact ID: what its job made last
-
-
-def nothing_recorded(artifact: str) -> None:
-    del artifact
-
-
-class Results(msgspec.Struct, eq=False):
-    """What the log says of the results that loops go over, and what expansion has taken from it."""
-
-    recorded: Recorded = nothing_recorded
-    taken: dict[str, str] = {}  # artifact ID → the hash of the value whose elements are rows now
-    refused: dict[str, Refused] = {}  # artifact ID → why its value cannot be the values of a loop
 
 
 def loop_values(

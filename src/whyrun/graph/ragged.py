@@ -1,11 +1,42 @@
-"""Loops whose values differ from index to index or are not known yet, and the rows of several loops together. Pure."""
+"""Loops with other values from index to index, or with results of jobs; and the rows of several loops. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain, product
+from typing import Any, NamedTuple
 
+import msgspec
+
+from whyrun.errors import Diagnostic
 from whyrun.ids import OPEN, Index, format_indices, format_words
+
+
+class RecordedValue(NamedTuple):
+    """A small value that a job has made."""
+
+    value: Any
+    sha256: str
+
+
+class Refused(NamedTuple):
+    sha256: str
+    problem: Diagnostic
+
+
+Recorded = Callable[[str], RecordedValue | None]  # by artifact ID: what its job made last
+
+
+def nothing_recorded(artifact: str) -> None:
+    del artifact
+
+
+class Results(msgspec.Struct, eq=False):
+    """What the log says of the results that loops go over, and what expansion has taken from it."""
+
+    recorded: Recorded = nothing_recorded
+    taken: dict[str, str] = {}  # artifact ID → the hash of the value whose elements are rows now
+    refused: dict[str, Refused] = {}  # artifact ID → why its value cannot be the values of a loop
 
 
 class Ragged(tuple[Index, ...]):

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from msgspec.structs import replace
+
 from whyrun.graph.inputs import (
     EVERY,
     HOLE,
@@ -35,8 +37,10 @@ from whyrun.graph.tables import (
     Operand,
     SameTerm,
     Source,
+    sources_of,
 )
 from whyrun.ids import OPEN, Index, format_index, format_indices, parse_id
+from whyrun.workflow.arrays import Every
 from whyrun.workflow.expressions.expression import ExpressionError, evaluate
 from whyrun.workflow.model import (
     All,
@@ -86,6 +90,8 @@ class Resolver(InputResolver):
     def _narrowed(self, fan_in: FanIn, group: Group) -> Group:
         selectors = fan_in.ref.selectors
         every = [number for number, selector in enumerate(selectors) if isinstance(selector, All)]
+        of_jobs = len(selectors) if isinstance(fan_in.ref, InputRef) else len(fan_in.loops)  # the rest: of elements
+        every = [number for number in every if number < of_jobs]
         indices = [self._own_indices(member, len(selectors)) for member in group.members]
         chosen: Sequence[int] = range(len(group.members))
         if fan_in.predicate is not None:
@@ -160,6 +166,9 @@ class Resolver(InputResolver):
         target = self.scope.tables[self.scope.prefix + ref.job]
         if target.open_rows and self._refuses_open(ref, target):
             return SameTerm(Absent())  # type: ignore[arg-type]  # reported
+        if len(ref.selectors) > len(target.decl.loops):  # of an array
+            whole = self._output(replace(ref, selectors=ref.selectors[:-1]), holes)
+            return self._of_arrays(whole, ref.selectors[-1])
         if not ref.leaf and self._aligned(ref, target):
             number = next(a for a, s in enumerate(target.artifacts) if s.output == ref.output and not s.is_leaf)
             return AlignedArtifact(target.number, number)
@@ -233,7 +242,7 @@ class Resolver(InputResolver):
     def _refuses_open(self, ref: OutputRef, target: JobTable) -> bool:
         """Whether it picks one instance of a loop that is not known before the run. The loop's own jobs may do that."""
         scope = self.scope.of_table[target.name]
-        for loop, selector in zip(target.decl.loops, ref.selectors, strict=True):
+        for loop, selector in zip(target.decl.loops, ref.selectors, strict=False):
             own = isinstance(selector, Loop) and selector.loop == loop and scope is self.scope
             if isinstance(selector, All) or own or not is_open(scope.loops[loop]):
                 continue
@@ -242,6 +251,33 @@ class Resolver(InputResolver):
             self._report(ref, "LOOP_MISMATCH", message, 0, hint)
             return True
         return False
+
+    def _of_arrays(self, whole: OperandColumn, selector: Selector) -> OperandColumn:
+        """Elements of the arrays in a column. Which there are is known once the arrays are made, so each source only
+        says which one it wants."""
+
+        def at(position: int) -> Operand:
+            term = whole.at(position)
+            key: Any = Every.ELEMENT
+            if isinstance(selector, Loop):
+                key = self.table.rows[position][self.loops.index(selector.loop)]
+            elif isinstance(selector, At):
+                key = selector.index
+            if isinstance(term, ArtifactAt) and key is not Every.ELEMENT:
+                return term._replace(element=key)
+            if not isinstance(term, ArtifactAt | Group):
+                return term  # type: ignore[return-value]  # absent: reported
+            # All consumers share one fan-in; the scope has that of the lists, so its `id` stays its own.
+            name = ("elements", id(term) if isinstance(term, Group) else term, type(key), key)
+            group = self.scope.groups.get(name)
+            if group is None:
+                lists = [each for each in sources_of(term) if isinstance(each, ArtifactAt)]
+                group = self.scope.groups[name] = Group(tuple(each._replace(element=key) for each in lists))
+            return group
+
+        if isinstance(whole, SameTerm) and not isinstance(selector, Loop):
+            return SameTerm(at(0) if len(self.table) else whole.term)  # type: ignore[arg-type]
+        return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
 
     def _aligned(self, ref: OutputRef, target: JobTable) -> bool:
         return (

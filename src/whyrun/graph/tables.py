@@ -11,28 +11,33 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
-from whyrun.graph.template import Opens
-from whyrun.ids import Index
+from whyrun.graph.ragged import Results
+from whyrun.ids import Index, format_index
+from whyrun.workflow.arrays import Every
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
-
-if TYPE_CHECKING:
-    from whyrun.graph.loops import Results
+from whyrun.workflow.model import Expression, JobDecl, Opens, Place, Workflow
 
 # --- what one instance's slot refers to --------------------------------------------------------------------------
 
 
 class ArtifactAt(NamedTuple):
-    """One artifact: a column of a table, at a row."""
+    """One artifact: a column of a table, at a row. Of an array, whose elements are known once it is made: the list
+    itself, the element with this key, or every element (only in fan-ins)."""
 
     table: int
     artifact: int
     position: int
+    element: Index | Every | None = None
+
+    @property
+    def whole(self) -> ArtifactAt:
+        """The list, of an element."""
+        return self if self.element is None else ArtifactAt(*self[:3])
 
 
 class InputAt(NamedTuple):
@@ -180,11 +185,6 @@ class Condition(msgspec.Struct, frozen=True):
         return term
 
 
-class Gate(NamedTuple):  # the result that a loop of a job goes over, by row: it decides whether the row exists
-    place: int  # of the loop in `for:`
-    column: Column
-
-
 class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One job. `dict` is for the cached properties only: a changed table is a new one, without what the old cached."""
 
@@ -202,7 +202,7 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     names: Mapping[str, Any] = msgspec.field(default_factory=dict)
     only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
     open_rows: frozenset[int] = frozenset()  # `[?]`: each stands for all rows of a loop that is not known
-    gates: tuple[Gate, ...] = ()  # of loops over results
+    gates: tuple[tuple[int, Column], ...] = ()  # loop in `for:`, and by row the result that decides whether it exists
     observed: Slot | None = None  # what other jobs publish and earlier attempts read undeclared: groups of artifacts
 
     def __len__(self) -> int:
@@ -233,8 +233,7 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _job_ids(self) -> list[str]:
-        head = f"Job:{self.name}"
-        return [head + t for t in self.texts]
+        return [f"Job:{self.name}{text}" for text in self.texts]
 
     @cached_property
     def output_number(self) -> dict[str, int]:
@@ -267,8 +266,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             yield self.observed, self.observed.column
         if self.condition is not None and self.condition.operands is not None:
             yield None, self.condition.operands
-        for gate in self.gates:
-            yield None, gate.column
+        for _, column in self.gates:
+            yield None, column
 
 
 def sources_of(term: Term | Operand) -> Iterator[Source]:
@@ -318,15 +317,16 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
         return ArtifactsByName(self.tables)
 
     def artifact_id(self, at: ArtifactAt) -> str:
-        return self.tables[at.table].artifact_id(at.artifact, at.position)
+        whole = self.tables[at.table].artifact_id(at.artifact, at.position)
+        if at.element is None or at.element is Every.ELEMENT:
+            return whole
+        return f"{whole}[{format_index(at.element)}]"
 
     def source_id(self, source: Source) -> str:
         return source.id if isinstance(source, InputAt) else self.artifact_id(source)
 
     def node(self, at: ArtifactAt) -> int:
         return self.tables[at.table].base + at.position
-
-    # -- edges --
 
     def upstream(self, node: int) -> Iterator[int]:
         """The nodes whose artifacts this one may read; may repeat. Without `needs`."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from enum import IntEnum
 from typing import Any
 
 from whyrun.workflow.expressions.expression import (
@@ -23,20 +22,6 @@ from whyrun.workflow.model import (
     Template,
     refs_in,
 )
-
-
-class Opens(IntEnum):
-    """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
-    always receives the path, and so does a function within lists and mappings."""
-
-    NOWHERE = 0
-    ALONE = 1  # not in lists and mappings
-    ANYWHERE = 2
-
-    @property
-    def inside(self) -> Opens:
-        """The same within a list or mapping."""
-        return self if self is Opens.ANYWHERE else Opens.NOWHERE
 
 
 def expressions_in(template: Template) -> Iterator[Expression]:

@@ -19,9 +19,10 @@ from msgspec import UNSET
 
 from whyrun.graph.fingerprint import counted, prefix
 from whyrun.graph.layers import compute_layers
-from whyrun.graph.tables import ArtifactAt, Gate, Graph, JobTable
+from whyrun.graph.tables import ArtifactAt, Graph, JobTable
 from whyrun.ids import OPEN
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.artifact_states import ArtifactState, Available, Pending
+from whyrun.planning.consume import Consumer, Consumption
 from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.reason_base import Case, PendingFanIns
 from whyrun.planning.reasons import (
@@ -37,7 +38,7 @@ from whyrun.planning.reuse import Candidate, Others, Reuse, attempts_by_fingerpr
 from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.workflow.model import VALUE_TYPES
+from whyrun.workflow.arrays import is_value_type
 
 if TYPE_CHECKING:
     from whyrun.artifacts.shared.result import SharedResult
@@ -132,7 +133,7 @@ class Judge:
             sha = self.snapshot.shas[at.table][at.artifact][at.position]
             assert sha is not None, missing_of_clean(self.graph, at)
             spec = self.graph.tables[at.table].artifacts[at.artifact]
-            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or is_value_type(spec.type) else UNSET)
         if verdict.reuse is not None:
             output = verdict.reuse.outputs[self.graph.tables[at.table].artifacts[at.artifact].key_at(at.position)]
             return Available(output.sha256, output.value)
@@ -171,8 +172,8 @@ class Judge:
         """
         results = self.graph.results
         assert results is not None
-        for gate in table.gates:
-            source, is_open = gate.column.at(position), table.rows[position][gate.place] is OPEN
+        for place, column in table.gates:
+            source, is_open = column.at(position), table.rows[position][place] is OPEN
             state = self.artifact_state(source) if isinstance(source, ArtifactAt) else None
             if not isinstance(source, ArtifactAt) or state is None:
                 because = {} if not isinstance(source, ArtifactAt) else {"source": self.graph.artifact_id(source)}
@@ -187,18 +188,17 @@ class Judge:
             refused = results.refused.get(id_)
             if refused is not None and isinstance(state, Available) and refused.sha256 == state.sha256:
                 self.problems[id_] = refused.problem
-            return self._open(node, table, position, gate, source, state)
+            return self._open(node, table, position, table.decl.loops[place], source, state)
         return None
 
     def _open(
-        self, node: int, table: JobTable, position: int, gate: Gate, source: ArtifactAt, state: Available | Pending
+        self, node: int, table: JobTable, position: int, loop: str, source: ArtifactAt, state: Available | Pending
     ) -> Verdict:
         consumption = Consumption(singles={source: None} if isinstance(state, Pending) else {})
         case = self.case(node, consumption)
         reasons: list[Reason] = []
         if isinstance(state, Available):  # an earlier result is taken, with another list than the last one
             id_, taken = self.graph.artifact_id(source), self.graph.results.taken if self.graph.results else {}
-            loop = table.decl.loops[gate.place]
             reasons.append(InputChanged(loop, id_, id_ if id_ in taken else None, taken.get(id_), state.sha256))
         for kind in (UpstreamFailed, UpstreamDirty, Forced):
             reasons.extend(kind.find(case))

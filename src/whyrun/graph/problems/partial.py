@@ -15,7 +15,8 @@ from msgspec.structs import replace
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.inputs import Scope
-from whyrun.graph.loops import Results, loop_values, rows_of
+from whyrun.graph.loops import loop_values, rows_of
+from whyrun.graph.ragged import Results
 from whyrun.graph.template import expressions_in, inputs_of_loop
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue

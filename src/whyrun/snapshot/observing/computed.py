@@ -9,8 +9,8 @@ from typing import Protocol
 from whyrun.errors import Diagnostic
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.inputs import Scope
-from whyrun.graph.loops import Results, loop_values
-from whyrun.graph.ragged import axis_at, rows_over, texts_of
+from whyrun.graph.loops import loop_values
+from whyrun.graph.ragged import Results, axis_at, rows_over, texts_of
 from whyrun.graph.slots import values_of
 from whyrun.graph.tables import JobTable
 from whyrun.graph.template import inputs_in, inputs_of_loop
