@@ -7,6 +7,7 @@ the helper is edited, and the next run is somewhere else: it leaves the same evi
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -17,11 +18,13 @@ from parity_lab import BACKENDS, loopback_e2b
 
 from environment_lab import WHEELS, locked, why_no_uv
 from project_lab import Lab, Ran, codes
+from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.execution.backends.base import Backend
 from whyrun.log import events as ev
 
 pytestmark = [
     pytest.mark.real_start,
+    pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace"),
     pytest.mark.skipif(why_no_uv() is not None, reason=str(why_no_uv())),
 ]
 
@@ -53,7 +56,6 @@ WORKFLOW = """
         outputs: {Seen: {type: json}}
       Locked:
         uses: python
-        workdir: scratch
         environment: {python: locked.txt}
         with: {call: "steps:packages"}
         outputs: {Version: {type: string}}
@@ -84,7 +86,7 @@ FILES = {
 
         def packages():
             import tinylib
-            return {"Version": tinylib.VERSION}
+            return {"Version": tinylib.VERSION + open("parts/a.txt").read()}
         """,
 }
 
@@ -157,9 +159,10 @@ def test_a_run_elsewhere_reads_and_leaves_the_same(place: str, here: Ran, tmp_pa
         ran = lab.succeed(backend=backend, force=["Job:Locked"])
     assert ran.executed == ["Job:Locked", "Job:Look", "Job:Make", "Job:Report", "Job:Train"]
     assert lab.read("results/report.txt").startswith("TWO,0\nTWO,1\nTWO,2\n")
-    assert lab.content("Artifact:Locked.Version") == "1.0"
+    assert lab.content("Artifact:Locked.Version") == "1.0part a"
     own = {step: found for step, found in reads(ran).items() if step != "Job:Locked"}
     assert own == reads(here)
+    assert reads(ran)["Job:Locked"] == [("parts/a.txt", bytes_sha256(b"part a"))]
     assert dict(own["Job:Train"])["conf.json"] == "absent"
     assert {"helper.py", "parts", "parts/a.txt"} <= dict(own["Job:Look"]).keys()
     assert codes(lab.plan()) == {}
