@@ -68,6 +68,8 @@ def as_recorded(elements: Sequence[Element]) -> list[dict[str, Any]]:
 
 def elements_of(recorded: Any) -> Sequence[Element]:
     """The elements that the record of a list names, in its order."""
+    if recorded is UNSET:
+        return ()  # of an adopted or foreign record: its bytes say nothing about elements
     return msgspec.convert(recorded, tuple[Element, ...])
 
 
