@@ -179,12 +179,12 @@ class CompareOutcomes(StepOutcomes):
         table, position = active.table, active.position
         earlier = self.comparison.earlier[active.node]
         against = self.comparison.subjects[active.node].against
-        sources = against.own_sources if against is not None else {}
-        decided = {id_: origin for id_, (_, origin) in sources.items()}
+        decided = {id_: how for id_, (_, how) in (against.own_sources if against is not None else {}).items()}
         for output, result in message.comparisons.items():
             self.recorder.event(
                 ev.Comparison(
                     artifact=earlier[output].id,
+                    step_id=message.step_id if output.endswith("]") else None,
                     status="IDENTICAL" if result.identical else "DIFFERENT",
                     against=earlier[output].from_run,
                     summary=result.summary,
@@ -195,9 +195,8 @@ class CompareOutcomes(StepOutcomes):
                 )
             )
             if result.details:
-                more = f"\n  … and {result.more} more" if result.more else ""
-                details = "".join(f"\n  {detail}" for detail in result.details)
-                self.recorder.debug(f"{earlier[output].id}: {result.summary}{details}{more}")
+                more = [f"… and {result.more} more"] if result.more else []
+                self.recorder.debug("\n  ".join([f"{earlier[output].id}: {result.summary}", *result.details, *more]))
         if not message.comparisons:
             super().succeeded(active, message)
             return
