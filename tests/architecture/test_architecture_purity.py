@@ -47,6 +47,7 @@ PURE = (
     "evidence/verify/report.py",
     "console/lines.py",
     "workflow/advice.py",
+    "workflow/arrays.py",
     "workflow/model.py",
     "workflow/composition/shapes.py",
 )

@@ -321,7 +321,9 @@ _PLAIN = lazy_regex(rf"(Input|Job|Artifact):(?:{_NAME}/)*{_SEGMENT}(?:\.{_SEGMEN
 
 # "Job:Tale[2] Artifact:Tale.Story[2].Title": both canonical, and the artifact belongs to the job. The fold checks this
 # for every artifact, so it is one match.
-PLAIN_OWN = lazy_regex(rf"Job:((?:{_NAME}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:\.{_SEGMENT})*")
+PLAIN_OWN = lazy_regex(
+    rf"Job:((?:{_NAME}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:{_INDEX}|(?:\.{_SEGMENT})*)"
+)
 
 
 WithReads = StepComplete | StepFailed | ArtifactAdopted | ResultKept
@@ -393,6 +395,9 @@ def owner_problem(step: str, artifact: str) -> str | None:
         whole = artifact_id(job, segments[1].name)
         if artifact == whole or artifact.startswith(f"{whole}."):
             return None
+        own = job.segments[0].indices
+        if len(segments) == 2 and len(segments[1].indices) == len(own) + 1 and artifact.startswith(f"{whole}["):
+            return None  # an element of an array
     return f"`{artifact}` is not an artifact of `{step}`"
 
 

@@ -35,6 +35,7 @@ from whyrun.execution.worker.failure import StepError, utf8
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox, as_json, check_name, check_size, shortened
 from whyrun.execution.worker.processes import opened_pidfd
 from whyrun.money import DEFAULT_CURRENCY, Number, check_currency, decimal, written
+from whyrun.workflow.arrays import is_array
 
 if TYPE_CHECKING:
     import subprocess
@@ -155,6 +156,9 @@ class StepContext:
         self._recalled_elsewhere = dict(command.recalled_elsewhere)
         self._progress_due = 0.0
         self._noted: set[str] = set()
+        for name, spec in outputs.items():
+            if is_array(spec.type):  # a step that writes nothing into it makes an empty array
+                output_path(scratch, outputs, name).mkdir(parents=True, exist_ok=True)
         self._costs = itertools.count(1)
         link.outbox.set_sender(self)
 
