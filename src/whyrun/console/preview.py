@@ -17,6 +17,7 @@ from whyrun.workflow.arrays import Every
 
 if TYPE_CHECKING:
     from whyrun.errors import Diagnostic
+    from whyrun.planning.answers.prices import Prices
     from whyrun.planning.reuse import Reuse
     from whyrun.snapshot.actions.lookup import LookedUp
     from whyrun.snapshot.actions.parameter_checks import Misfit
@@ -35,13 +36,19 @@ def reuse_note(table: JobTable, position: int, reuse: Reuse, before: str = "") -
 
 
 def dry_run_lines(
-    plan: Plan, snapshot: PlanningSnapshot, durations: Mapping[str, float | None], project: Path, when: datetime
+    plan: Plan,
+    snapshot: PlanningSnapshot,
+    durations: Mapping[str, float | None],
+    prices: Prices | None,
+    project: Path,
+    when: datetime,
 ) -> Iterator[TaskLine]:
     """A line for each job that a run would touch. A run may still skip some of the jobs that would execute."""
     preview = _Preview(snapshot, project, when)
     for job in plan.jobs:
         if job.state == "planned" and job.reuse is None:
-            yield preview.would_execute(job, durations.get(job.id))
+            price = prices.of_job(job.id) if prices is not None else None
+            yield preview.would_execute(job, durations.get(job.id), price)
         elif job.state == "planned":
             assert job.reuse is not None
             yield preview.would_reuse(job, job.reuse)
@@ -69,7 +76,7 @@ class _Preview:
     def __init__(self, snapshot: PlanningSnapshot, project: Path, when: datetime) -> None:
         self.snapshot, self.graph, self.project, self.when = snapshot, snapshot.dependency_graph, project, when
 
-    def would_execute(self, job: PlannedJob, expected: float | None) -> TaskLine:
+    def would_execute(self, job: PlannedJob, expected: float | None, price: str | None) -> TaskLine:
         table, position = self.graph.table_at(job.node)
         reason = job.reasons[0]
         text = task_text(
@@ -80,6 +87,7 @@ class _Preview:
             details=[
                 "if its condition holds" if job.conditional else "",
                 f"{reason.code} {reason.text(job.id)}".rstrip(),
+                price or "",
             ],
         )
         return TaskLine(self.when, table.decl.uses, TaskStatus.WOULD_EXECUTE, text)

@@ -24,6 +24,8 @@ from whyrun.workflow.arrays import Element, ListIndex, elements_of, published_pa
 from whyrun.workflow.inputs import InputValue
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from whyrun.artifacts.shared.result import SharedResult
 
 JobStatus = Literal["succeeded", "failed", "never_run", "running"]
@@ -148,6 +150,21 @@ class LogReader(Protocol):
 Estimator = Callable[[Sequence[int]], Mapping[int, float]]
 
 
+class Price(msgspec.Struct, frozen=True):
+    """What an instance would cost. `costs`: currency → amount, as text; None: unknown."""
+
+    costs: Mapping[str, str] | None
+    source: Literal["action", "prices", "history", "unknown"]
+
+
+class Pricer(Protocol):
+    def __call__(self, nodes: Sequence[int]) -> Mapping[int, Price]:
+        """By node: what is known without the log, or that an instance costs something unknown."""
+
+    def unit_price(self, item: str) -> tuple[Decimal, str] | None:
+        """The price of one unit of an item, with its currency."""
+
+
 class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Built once (`build_planning_snapshot`) and never changed: more knowledge makes a new snapshot (`with_…`)."""
 
@@ -164,6 +181,7 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     shared: Mapping[str, SharedResult] = msgspec.field(default_factory=dict)  # found in a shared store, by fingerprint
     reads: ObservedReads = msgspec.field(default_factory=ObservedReads)
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
+    pricer: Callable[[], Pricer] | None = None  # as well
 
     @property
     def log_position(self) -> dict[str, Any] | None:
@@ -173,8 +191,8 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
         """With these results of a shared store instead of those known so far."""
         return replace(self, shared=dict(results))
 
-    def with_estimator(self, estimator: Estimator) -> PlanningSnapshot:
-        return replace(self, estimator=estimator)
+    def with_estimates(self, estimator: Estimator, pricer: Callable[[], Pricer]) -> PlanningSnapshot:
+        return replace(self, estimator=estimator, pricer=pricer)
 
     # -- one instance --
 
