@@ -144,8 +144,14 @@ def edited(lab: Lab) -> Lab:
     """The scripts ran here, and their helper was edited."""
     lab.write({"workflow.yaml": WORKFLOW, **FILES}).succeed()
     lab.edit("helper.py", "one", "two")
-    expected = ["Job:Locked", "Job:Look", "Job:Make", "Job:Report", "Job:Train"]
-    assert sorted(codes(lab.plan())) == [id_ for id_ in expected if id_ != "Job:Locked"]
+    planned = {job.id: [reason.text(job.id).partition("  ")[0] for reason in job.reasons] for job in lab.plan().jobs}
+    helper = "observed ← helper.py"
+    assert planned == {
+        "Job:Look": [helper],
+        "Job:Make": [helper],
+        "Job:Report": ["Job:Train"],  # which imports it no more than `Job:Locked`
+        "Job:Train": [helper, "Job:Make"],
+    }
     return lab
 
 
