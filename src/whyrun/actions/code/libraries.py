@@ -19,6 +19,9 @@ from whyrun.actions.code.module_files import files_of, read_module
 from whyrun.actions.code.source import SourceError
 
 _ENVIRONMENT = (b"environ", b"putenv")
+# Modules of Python that much code names, which take longer to import than a fork takes, and whose import changes
+# nothing. Each makes every later fork dearer, so a worker has only those that the code of its steps names.
+STANDARD = frozenset({"bz2", "logging", "lzma", "queue", "random", "shutil", "subprocess", "tempfile", "threading"})
 
 
 def libraries_of_project_code(entry: Path, project: Path) -> tuple[Import, ...]:
@@ -74,7 +77,7 @@ def _is_certain(facts: FileFacts) -> bool:
 
 
 def _libraries(named: dict[Import, None]) -> tuple[Import, ...]:
-    known = {*sys.stdlib_module_names, "whyrun", "__main__"}
+    known = {*sys.stdlib_module_names, "whyrun", "__main__"} - STANDARD
     return tuple(sorted((each for each in named if not each.level and each.module[0] not in known), key=_order))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import pprint
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -318,6 +317,8 @@ def _keep_returned(name: str, value: Any, folder: Path) -> str:
     """
     file = folder / f"{name}.returned.txt"
     try:
+        import pprint
+
         text = pprint.pformat(value, width=120, sort_dicts=False)[:_LARGEST]
         file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     except Exception as problem:  # the user's `__repr__`, or a full disk: the step's own error matters more
