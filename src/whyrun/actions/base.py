@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from whyrun.artifacts.compare.result import Comparison
+    from whyrun.money import Number
 
 CO_VARARGS, CO_VARKEYWORDS = 4, 8  # as `inspect` names them
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -42,6 +43,15 @@ class Context(Protocol):
     def remember(self, key: str, value: Any) -> None: ...
 
     def recall(self, key: str, any_parameters: bool = False) -> Any: ...
+
+    def cost(
+        self,
+        amount: Number | None,
+        currency: str = "USD",
+        item: str = "",
+        quantity: Number | None = None,
+        request: str | None = None,
+    ) -> None: ...
 
 
 class WorkerContext(Context, Protocol):
