@@ -327,11 +327,11 @@ def _keep_returned(name: str, value: Any, folder: Path) -> str:
 
     A step may have computed for hours: its result must not be lost because it cannot be an output.
     """
+    from pprint import pformat  # few steps come here
+
     file = folder / f"{name}.returned.txt"
     try:
-        import pprint
-
-        text = pprint.pformat(value, width=120, sort_dicts=False)[:_LARGEST]
+        text = pformat(value, width=120, sort_dicts=False)[:_LARGEST]
         file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     except Exception as problem:  # the user's `__repr__`, or a full disk: the step's own error matters more
         return f"the returned value could not be kept: {type(problem).__name__}: {problem!s:.200}"
