@@ -115,8 +115,7 @@ def _missing_outputs(missing: list[str], specs: Mapping[str, OutputSpec], scratc
 
 
 def _files_below(folder: Path) -> list[str]:
-    paths = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return sorted(path.relative_to(folder).as_posix() for path in paths)
+    return sorted(Path(at, name).relative_to(folder).as_posix() for at, _, names in os.walk(folder) for name in names)
 
 
 def collect_file(name: str, spec: OutputSpec, path: Path, store: Store) -> list[OutputResult]:
