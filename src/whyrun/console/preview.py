@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whyrun.actions.problem import parameter_summary
-from whyrun.console.files import bound_sources, input_size, inputs_text, outputs_text
+from whyrun.console.files import bound_sources, input_size, inputs_text, made_note, outputs_text
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus, count, runtime_text, size, task_text
 from whyrun.graph.tables import ArtifactAt, InputAt, JobTable, Source
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import Every
 
 if TYPE_CHECKING:
     from whyrun.errors import Diagnostic
@@ -30,7 +31,8 @@ def task_name(table: JobTable, position: int) -> str:
 
 def reuse_note(table: JobTable, position: int, reuse: Reuse, before: str = "") -> Callable[[int], str]:
     """The note on each output file of a reused result: its size."""
-    return lambda artifact: f"{before}{size(reuse.outputs[table.artifacts[artifact].key_at(position)].size)}"
+    sizes = {key: output.size for key, output in reuse.outputs.items()}
+    return lambda artifact: f"{before}{made_note(table, position, artifact, sizes)}"
 
 
 def dry_run_lines(
@@ -117,6 +119,9 @@ class _Preview:
             return input_size(self.project, at)
         if self.snapshot.shas[at.table][at.artifact][at.position] is None:
             return None
+        if at.element is not None:
+            wanted = self.snapshot.elements(at) if isinstance(at.element, Every) else [self.snapshot.element(at)]
+            return sum(element.size for element in wanted if element is not None)
         return self.snapshot.output(at).size
 
 

@@ -20,7 +20,7 @@ from whyrun.graph.tables import (
 )
 from whyrun.snapshot.reads import ObservedReads
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
-from whyrun.workflow.arrays import Element, ListIndex
+from whyrun.workflow.arrays import Element, ListIndex, elements_of, published_path
 from whyrun.workflow.inputs import InputValue
 
 if TYPE_CHECKING:
@@ -226,6 +226,24 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     def elements(self, at: ArtifactAt) -> Collection[Element]:
         """The elements of an available array, as its list names them."""
         return self._lists.elements(at.whole, self.output(at.whole).value).values()
+
+    def missing_elements(self, at: ArtifactAt) -> Iterator[tuple[str, str | None, str]]:
+        """(ID, path, change) of the elements of a recorded array that are not there: deleted changed lost …"""
+        table, record = self.dependency_graph.tables[at.table], self.rows[at.table][at.position]
+        assert record is not None
+        made = {output.id: output for output in record.latest.outputs}
+        whole, paths = table.artifact_id(at.artifact, at.position), table.output_of(at.artifact).paths
+        for element in elements_of(made[whole].value):
+            output = made.get(whole + element.text)
+            folder = None if paths is None else paths[at.position]
+            path = None if folder is None else published_path(folder, element, made[whole].type)
+            change = "lost" if output is None else self.files.get(path or "")
+            if change == "deleted" and output is not None and output.path != path:
+                change = "unpublished"
+            if change is None and output is not None and path is None and output.sha256 in self.lost:
+                change = None if output.value is not msgspec.UNSET else "lost"
+            if change is not None:
+                yield whole + element.text, path, change
 
     def element(self, at: ArtifactAt) -> Element | None:
         """The element of an available array that has this key."""
