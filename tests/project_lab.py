@@ -186,7 +186,8 @@ class Lab:
         force: Sequence[str] = (),
         sets: Sequence[str] = (),
     ) -> Plan:
-        return compute_execution_plan(self.snapshot(sets), PlanOptions(up, tuple(targets), tuple(force)))
+        snapshot = self.opened(sets).snapshot(force=force)
+        return compute_execution_plan(snapshot, PlanOptions(up, tuple(targets), tuple(force)))
 
     # -- running --
 

@@ -13,7 +13,8 @@ from whyrun.errors import InvalidError, check_type, error
 from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.planning.settling import settled
+from whyrun.snapshot.build import build_planning_snapshot, recorded_results
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def planned(
         return plan_of_run(project, at)
     if assume:
         return assumed_plan(project, options, assume)
-    snapshot = project.snapshot()
+    snapshot = project.snapshot(force=options.force)
     return plan_now(project, snapshot, options, tell)
 
 
@@ -100,16 +101,18 @@ def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) 
     inputs, assumptions = whatif.assume(
         project.workflow, project.inputs, assume, InputObserver(project.folder, project.cache)
     )
-    log = project.history()
-    graph = project.expand(project.workflow, inputs, log)
-    parameter_problems = project.parameter_problems(graph)
-    if parameter_problems:
-        raise InvalidError(parameter_problems)
-    graph = project.with_asked_outputs(graph)
-    observer, ask = project.observer(), project.ask_about_files
-    snapshot = build_planning_snapshot(
-        graph, log, observer, _actions_with(project, inputs), ask=ask, running=log.running
-    )
+    log, observer, ask = project.history(), project.observer(), project.ask_about_files
+
+    def build(known: frozenset[str]) -> PlanningSnapshot:
+        graph = project.expand(project.workflow, inputs, recorded_results(log, known))
+        parameter_problems = project.parameter_problems(graph)
+        if parameter_problems:
+            raise InvalidError(parameter_problems)
+        graph = project.with_asked_outputs(graph)
+        actions = _actions_with(project, inputs)
+        return build_planning_snapshot(graph, log, observer, actions, ask=ask, running=log.running)
+
+    snapshot = settled(build, options.force)
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
 
 

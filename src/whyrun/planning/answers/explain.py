@@ -219,7 +219,7 @@ def explain_json(plan: Plan, listing: Listing | None = None) -> dict[str, Any]:
     body |= {"layers": [], "deferred": [], "inactive": []}
     for title, members in plan_blocks(jobs):
         written = [job_json(job) for job in members]
-        if title in ("deferred", "inactive"):
+        if title in ("open", "deferred", "inactive"):
             body[title] = written
         else:
             body["layers"].append({"layer": members[0].layer, "jobs": written})
