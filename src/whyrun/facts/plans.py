@@ -13,7 +13,6 @@ from whyrun.errors import InvalidError, check_type, error
 from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.planning.settling import settled
 from whyrun.snapshot.build import build_planning_snapshot, recorded_results
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 
@@ -96,6 +95,7 @@ def _warn(text: str) -> None:
 
 def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) -> Planned:
     from whyrun.planning.answers import whatif
+    from whyrun.planning.settling import settled
     from whyrun.snapshot.observing.observe import InputObserver
 
     inputs, assumptions = whatif.assume(
