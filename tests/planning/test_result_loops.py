@@ -253,3 +253,69 @@ def test_the_open_index_is_a_token_of_its_own() -> None:
     assert str(parsed) == "Job:Map[asia][?]"
     assert (format_index("?"), parse_id('Job:Clip["?"]').segments[0].indices) == ('"?"', ("?",))
     assert len({OPEN, "?"}) == 2
+
+
+NESTED = """\
+workflow: w
+inputs: {Sizes: {type: json, default: [2, 0, 1]}}
+loops:
+  part: {count: jobs.Split.outputs.Doc.Count}
+  piece: {count: "jobs.Cut.outputs.Pieces[part]"}
+  tone: {values: [low, high]}
+jobs:
+  Split:
+    uses: python
+    with: {call: "n:split", sizes: "${{ inputs.Sizes }}"}
+    outputs: {Doc: {type: json, leaves: {Count: integer, Sizes: json}}}
+  Cut:
+    for: [part]
+    uses: python
+    with: {call: "n:cut", sizes: "${{ jobs.Split.outputs.Doc.Sizes }}", part: "${{ part }}"}
+    outputs: {Pieces: {type: integer}}
+  Map:
+    for: [part, piece, tone]
+    uses: python
+    with: {call: "n:map", name: "${{ part }}-${{ piece }}-${{ tone }}"}
+    outputs: {Got: {type: json}}
+  Merge:
+    for: [part]
+    uses: python
+    with: {call: "n:merge", all: "${{ jobs.Map.outputs.Got[part, :, :] }}"}
+    outputs: {All: {type: json}}
+"""
+NESTED_CODE = """\
+def split(sizes): return {"Doc": {"Count": len(sizes), "Sizes": sizes}}
+def cut(sizes, part): return {"Pieces": sizes[part]}
+def map(name): return {"Got": name}
+def merge(all): return {"All": len(all)}
+"""
+
+
+def test_a_loop_in_a_loop_has_an_open_entry_for_each_known_outer_index(project: Make) -> None:
+    lab = project(NESTED, {"n.py": NESTED_CODE})
+    assert states(lab.plan()) == {
+        "Job:Split": "planned", "Job:Cut[?]": "open", "Job:Map[?][?][low]": "open", "Job:Map[?][?][high]": "open",
+        "Job:Merge[?]": "open",
+    }  # fmt: skip
+    lab.succeed(targets=["Job:Split"])
+    plan = lab.plan()
+    assert [id_ for id_, state in states(plan).items() if state == "open"] == [
+        f"Job:Map[{part}][?][{tone}]" for part in range(3) for tone in ("low", "high")
+    ]
+    assert states(plan)["Job:Merge[1]"] == "planned"
+    assert {job.id: job.bindings for job in plan.jobs}["Job:Merge[2]"] == {
+        "all": {"open": ["Artifact:Map.Got[2][?][low]", "Artifact:Map.Got[2][?][high]"]}
+    }
+    lab.succeed(targets=["Job:Cut[*]"])
+    ran = lab.succeed()
+    assert ran.executed == [
+        "Job:Map[0][0][high]", "Job:Map[0][0][low]", "Job:Map[0][1][high]", "Job:Map[0][1][low]",
+        "Job:Map[2][0][high]", "Job:Map[2][0][low]", "Job:Merge[0]", "Job:Merge[1]", "Job:Merge[2]",
+    ]  # fmt: skip
+    assert [lab.content(f"Artifact:Merge.All[{part}]") for part in range(3)] == [4, 0, 2]
+    assert lab.plan().jobs == ()
+    again = lab.plan(force=["Job:Cut[2]"])
+    assert states(again) == {
+        "Job:Cut[2]": "planned", "Job:Map[2][?][low]": "open", "Job:Map[2][?][high]": "open", "Job:Merge[2]": "planned",
+    }  # fmt: skip
+    assert states(lab.plan(force=["Job:Split"]))["Job:Map[?][?][low]"] == "open"
