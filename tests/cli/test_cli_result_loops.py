@@ -78,6 +78,12 @@ def test_commands_on_a_loop_that_is_known(folder: Path) -> None:
     assert "[?]" not in status
     assert whyrun(folder, "explain").out == "w after r0002: nothing to do, 4 of 4 jobs up to date\n"
     assert whyrun(folder, "why", "Job:Clip[?]").code == 2
+    assert whyrun(folder, "why", "Job:Clip[1]").out.splitlines()[:2] == [
+        "Job:Clip[1] is up to date, after r0002",
+        "  exists        because Artifact:Script.Count is 2, made in r0001",
+    ]
+    answer = json.loads(whyrun(folder, "why", "Job:Clip[1]", "--json").out)
+    assert answer["jobs"][0]["exists_by"] == [{"artifact": "Artifact:Script.Count", "count": 2, "run": "r0001"}]
     assert whyrun(folder, "verify", "--replay").code == 0
     assert whyrun(folder, "run", "--target", "Job:Script", "--set", "N=1").code == 0
     assert "out/f-1.json  Artifact:Clip.Frame[1] from r0002" in whyrun(folder, "status", "--set", "N=1").out

@@ -189,10 +189,13 @@ MISTAKES = [
      "`count` of loop `segment` is a result of type `json`", "it goes over an integer output or leaf"),
     ("segment: {values: jobs.Script.outputs.Story}", "WRONG_TYPE",
      "the source of loop `segment` is a whole JSON output, whose value is not recorded",
-     'declare the list as a leaf: `leaves: {"Items": json}`, and write `values: jobs.Script.outputs.Story.Items`'),
+     "declare it as `string[]`, or the list as a leaf of type `json`"),
     ("segment: {each: jobs.Script.outputs.Story}", "WRONG_TYPE",
-     "`each` of loop `segment` cannot be a result of a job",
-     "`count:` goes over an integer that a job makes, `values:` over a list of texts or numbers"),
+     "`each` of loop `segment` is a result of type `json`",
+     "it goes over an array; `count` over an integer, `values` over texts and numbers"),
+    ("segment: {range: jobs.Script.outputs.Story.Count}", "WRONG_TYPE",
+     "`range` of loop `segment` cannot be a result of a job",
+     "`each:` goes over an array that a job makes, `count:` over an integer, `values:` over a list"),
     ('segment: {count: "${{ jobs.Script.outputs.Story.Count }}"}', "EXPRESSION_FORBIDDEN",
      "the source of loop `segment` cannot contain `${{ }}`", "write `jobs.Script.outputs.Story.Count`"),
     ("segment: {count: jobs.Script.outputs.Story.Cont}", "UNKNOWN_REFERENCE",
@@ -319,3 +322,60 @@ def test_a_loop_in_a_loop_has_an_open_entry_for_each_known_outer_index(project: 
         "Job:Cut[2]": "planned", "Job:Map[2][?][low]": "open", "Job:Map[2][?][high]": "open", "Job:Merge[2]": "planned",
     }  # fmt: skip
     assert states(lab.plan(force=["Job:Split"]))["Job:Map[?][?][low]"] == "open"
+
+
+ARRAYS = """\
+workflow: w
+inputs: {Text: {type: string, default: "a b"}}
+loops:
+  part: {each: jobs.Split.outputs.Parts}
+  word: {values: jobs.Split.outputs.Words}
+jobs:
+  Split:
+    uses: python
+    with: {call: "a:split", text: "${{ inputs.Text }}"}
+    outputs: {Parts: {type: "json[]"}, Words: {type: "string[]"}}
+  Map:
+    for: [part]
+    uses: python
+    with: {call: "a:map", part: "${{ jobs.Split.outputs.Parts[part] }}", name: "${{ part }}"}
+    outputs: {Got: {type: json}}
+  Say:
+    for: [word]
+    uses: python
+    with: {call: "a:say", word: "${{ word }}"}
+    outputs: {Got: {type: json}}
+  Merge:
+    uses: python
+    with: {call: "a:merge", all: "${{ named(jobs.Map.outputs.Got[:]) }}"}
+    outputs: {All: {type: json}}
+"""
+ARRAYS_CODE = """\
+def split(text):
+    return {"Parts": {word: {"letters": len(word)} for word in text.split()}, "Words": text.split()}
+def map(part, name): return {"Got": [name, part]}
+def say(word): return {"Got": word}
+def merge(all): return {"All": all}
+"""
+
+
+def test_the_elements_of_an_array_are_the_indices(project: Make) -> None:
+    lab = project(ARRAYS, {"a.py": ARRAYS_CODE})
+    assert states(lab.plan()) == {
+        "Job:Split": "planned", "Job:Map[?]": "open", "Job:Say[?]": "open", "Job:Merge": "planned",
+    }  # fmt: skip
+    lab.succeed(targets=["Job:Split"])
+    bindings = {job.id: job.bindings for job in lab.plan().planned}
+    assert bindings["Job:Map[b]"] == {"part": "Artifact:Split.Parts[b]"}
+    assert lab.succeed().executed == ["Job:Map[a]", "Job:Map[b]", "Job:Merge", "Job:Say[a]", "Job:Say[b]"]
+    made = lab.content("Artifact:Merge.All")
+    # An element between the others makes its own instances and the fan-in, and leaves the others alone.
+    sets = ["Text=a cc b"]
+    assert states(lab.plan(sets=sets))["Job:Map[?]"] == "open"
+    lab.succeed(targets=["Job:Split"], sets=sets)
+    assert codes(lab.plan(sets=sets)) == {
+        "Job:Map[cc]": ["MISSING_OUTPUT"], "Job:Say[cc]": ["MISSING_OUTPUT"], "Job:Merge": ["UPSTREAM_DIRTY"],
+    }  # fmt: skip
+    assert lab.succeed(sets=sets).executed == ["Job:Map[cc]", "Job:Merge", "Job:Say[cc]"]
+    assert list(made) == ["a", "b"]
+    assert list(lab.content("Artifact:Merge.All")) == ["a", "b", "cc"]  # JSON is stored with sorted keys

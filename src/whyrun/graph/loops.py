@@ -62,7 +62,7 @@ def _result_axis(
         if made is None:
             continue
         problems: list[Diagnostic] = []
-        values = _axis(loop, made.value, f" ({id_})", problems)
+        values = made.keys if loop.kind == "each" else _axis(loop, made.value, f" ({id_})", problems)
         if not problems and len(values) > loop.max:
             message = f"loop `{loop.name}` would have {len(values):,} values, and its `max` is {loop.max:,} ({id_})"
             problems.append(loop.place.diagnostic("LOOP_TOO_LONG", message, f"raise it: `max: {len(values)}`"))

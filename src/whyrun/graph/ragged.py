@@ -15,8 +15,9 @@ from whyrun.ids import OPEN, Index, format_indices, format_words
 class RecordedValue(NamedTuple):
     """A small value that a job has made."""
 
-    value: Any
+    value: Any  # of an array, the values of its elements
     sha256: str
+    keys: Sequence[Index] = ()  # of the elements of an array
 
 
 class Refused(NamedTuple):

@@ -206,7 +206,12 @@ def recorded_results(log: LogReader, known: Container[str]) -> Recorded:
         record = steps.get(job_of(artifact)) if artifact in known else None
         success = record.last_success() if record is not None else None
         made = next((output for output in success.outputs if output.id == artifact), None) if success else None
-        return None if made is None or made.value is msgspec.UNSET else RecordedValue(made.value, made.sha256)
+        if made is None or made.value is msgspec.UNSET:
+            return None
+        if not is_array(made.type):
+            return RecordedValue(made.value, made.sha256)
+        elements = elements_of(made.value)
+        return RecordedValue([each.value for each in elements], made.sha256, tuple(each.key for each in elements))
 
     return recorded
 

@@ -185,6 +185,8 @@ def _root_rows(roots: Sequence[WhyJob], known: PlanView, context: CommandContext
 def _job_rows(job: WhyJob, known: PlanView, context: CommandContext) -> Iterator[tuple[str, ...]]:
     from whyrun.planning.answers.explain import job_lines, kept_lines
 
+    for source in job.exists_by:
+        yield "exists", f"because {source}"
     if job.state == "clean":
         yield from _clean_rows(job)
         return
