@@ -55,7 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 # Folders whose tests are long or wait much. They begin first, so that no core is idle at the end.
-LONG_FIRST = ("lint", "crash", "property", "examples", "cluster", "backends", "movers", "docs", "e2b", "parity")
+LONG_FIRST = (
+    "lint", "crash", "property", "examples", "cluster", "viewer", "backends", "movers", "docs", "e2b", "parity",
+    "environments", "wheel", "verify", "gc",
+)  # fmt: skip
 # Expensive fixtures of many modules, with the name of the process in which all tests that use one run: it is made once.
 MADE_ONCE = {
     "mariadb_server": "databases",
@@ -136,6 +139,13 @@ def project(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Lab
         return Lab(root).write({**given, "workflow.yaml": workflow, **(files or {})})
 
     return make
+
+
+@pytest.fixture
+def data_libraries() -> Iterator[None]:
+    """Workers have the libraries of data actions already: a step would import them for 0.1 s."""
+    with fork_server.with_imported(*fork_server.DATA_LIBRARIES):
+        yield
 
 
 @pytest.fixture

@@ -64,6 +64,9 @@ _DASK_MODULES = ("dask.cli", "distributed.cli.dask_scheduler", "distributed.cli.
 # The variables of a worker of Dask's own cluster, as its nanny sets them before it spawns one.
 _OF_NANNIES = {"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONHASHSEED": "6640"}
 
+# What a step with a data action imports: for `with_imported`.
+DATA_LIBRARIES = ("duckdb", "pyarrow.dataset", "pymysql")
+
 # What a command imports for a backend, and takes longer than all else that it imports.
 _BACKEND_MODULES = {"e2b": "e2b", "dask": "distributed"}
 
