@@ -109,7 +109,7 @@ def test_what_the_log_records_of_each_way_to_read_a_file_of_the_project(project:
     assert observed(project(jobs(*JOBS), STEPS).succeed()) == {
         "Job:Absolute": x,
         "Job:Relative": x,
-        "Job:ByName": {"plugin.py": sha("NAME = 'p'\n")},
+        "Job:ByName": {"plugin.py": sha("NAME = 'p'\n"), "plugin/__init__.py": "absent"},  # which would go first
         "Job:RunFile": {"tools/make.py": sha("NAME = 'm'\n")},
         "Job:Absent": {"conf.json": "absent"},
         "Job:Listing": {"data": names},
@@ -197,7 +197,7 @@ def test_steps_that_share_a_process_have_read_what_the_process_imported(project:
             with: {call: "steps:by_name"}
             outputs: {T: {type: text}}
         """
-    plugin = {"plugin.py": sha("NAME = 'p'\n")}
+    plugin = {"plugin.py": sha("NAME = 'p'\n"), "plugin/__init__.py": "absent"}
     assert observed(project(workflow, STEPS).succeed(jobs=1)) == {"Job:Shared[1]": plugin, "Job:Shared[2]": plugin}
 
 
@@ -256,13 +256,19 @@ def test_the_packages_that_a_step_imported_have_their_versions_on_record(project
             import json, xml.dom
             return {"T": ""}
         """
-    workflow = jobs("named", "by_name", "nothing")
+    script = """\
+  Script:
+    uses: shell
+    with: {run: 'echo "$t" > "$out_T"', t: "${{ jobs.Nothing.outputs.T }}"}
+    outputs: {T: {type: text}}
+"""
+    workflow = jobs("named", "by_name", "nothing") + script
     ran = project(workflow, {"steps.py": code}).succeed()
     packages = {event.step_id: event.packages for event in ran.of(ev.StepComplete)}
     pyyaml, numpy = ({name: metadata.version(name)} for name in ("pyyaml", "numpy"))
     assert packages["Job:Named"] == {**numpy, **pyyaml}
     assert packages["Job:ByName"].items() >= {"duckdb": metadata.version("duckdb")}.items()
-    assert packages["Job:Nothing"] == {}
+    assert packages["Job:Nothing"] == packages["Job:Script"] == {}
 
 
 def test_a_step_that_lists_a_folder_into_which_it_writes_undeclared_files_is_up_to_date_afterwards(

@@ -1,35 +1,43 @@
 """The expanded graph: every job instance with what it consumes and makes, as columns per job.
 
-A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job,
-one row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the
-rows. A column with one value for all rows, or with one row of another table per row, is stored as such. ID texts are
-made only on demand. A node is a number: `table.base + position`.
+A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job, one
+row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the rows.
+A column with one value for all rows, or with one row of another table per row, is stored as such. ID texts are made
+only on demand. A node is a number: `table.base + position`.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
 from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
-from whyrun.ids import Index
+from whyrun.graph.ragged import Results
+from whyrun.ids import Index, format_index
+from whyrun.workflow.arrays import Every
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
+from whyrun.workflow.model import Expression, JobDecl, Opens, Place, Workflow
 
 # --- what one instance's slot refers to --------------------------------------------------------------------------
 
 
 class ArtifactAt(NamedTuple):
-    """One artifact: a column of a table, at a row."""
+    """One artifact: a column of a table, at a row. Of an array, whose elements are known once it is made: the list
+    itself, the element with this key, or every element (only in fan-ins)."""
 
     table: int
     artifact: int
     position: int
+    element: Index | Every | None = None
+
+    @property
+    def whole(self) -> ArtifactAt:
+        """The list, of an element."""
+        return self if self.element is None else ArtifactAt(*self[:3])
 
 
 class InputAt(NamedTuple):
@@ -177,20 +185,6 @@ class Condition(msgspec.Struct, frozen=True):
         return term
 
 
-class Opens(IntEnum):
-    """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
-    always receives the path, and so does a function within lists and mappings."""
-
-    NOWHERE = 0
-    ALONE = 1  # not in lists and mappings
-    ANYWHERE = 2
-
-    @property
-    def inside(self) -> Opens:
-        """The same within a list or mapping."""
-        return self if self is Opens.ANYWHERE else Opens.NOWHERE
-
-
 class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One job. `dict` is for the cached properties only: a changed table is a new one, without what the old cached."""
 
@@ -207,6 +201,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     needs: tuple[int, ...] = ()
     names: Mapping[str, Any] = msgspec.field(default_factory=dict)
     only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
+    open_rows: frozenset[int] = frozenset()  # `[?]`: each stands for all rows of a loop that is not known
+    gates: tuple[tuple[int, Column], ...] = ()  # loop in `for:`, and by row the result that decides whether it exists
     observed: Slot | None = None  # what other jobs publish and earlier attempts read undeclared: groups of artifacts
 
     def __len__(self) -> int:
@@ -237,8 +233,7 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _job_ids(self) -> list[str]:
-        head = f"Job:{self.name}"
-        return [head + t for t in self.texts]
+        return [f"Job:{self.name}{text}" for text in self.texts]
 
     @cached_property
     def output_number(self) -> dict[str, int]:
@@ -271,6 +266,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             yield self.observed, self.observed.column
         if self.condition is not None and self.condition.operands is not None:
             yield None, self.condition.operands
+        for _, column in self.gates:
+            yield None, column
 
 
 def sources_of(term: Term | Operand) -> Iterator[Source]:
@@ -292,6 +289,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
     tables: tuple[JobTable, ...]
     asked: Mapping[str, Mapping[str, Sequence[str]]] = {}  # sites that output hooks returned
     connected: Mapping[str, Mapping[str, Any]] = {}  # slots that hold connections, as written
+    results: Results | None = None  # that loops go over
 
     @cached_property
     def bases(self) -> list[int]:
@@ -319,15 +317,16 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
         return ArtifactsByName(self.tables)
 
     def artifact_id(self, at: ArtifactAt) -> str:
-        return self.tables[at.table].artifact_id(at.artifact, at.position)
+        whole = self.tables[at.table].artifact_id(at.artifact, at.position)
+        if at.element is None or at.element is Every.ELEMENT:
+            return whole
+        return f"{whole}[{format_index(at.element)}]"
 
     def source_id(self, source: Source) -> str:
         return source.id if isinstance(source, InputAt) else self.artifact_id(source)
 
     def node(self, at: ArtifactAt) -> int:
         return self.tables[at.table].base + at.position
-
-    # -- edges --
 
     def upstream(self, node: int) -> Iterator[int]:
         """The nodes whose artifacts this one may read; may repeat. Without `needs`."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Literal
 
 import msgspec
@@ -30,6 +31,20 @@ MODES = (SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL)
 MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action → its operation
 AGGREGATING_ACTION = "data/aggregate"
 CHECKING_ACTION = "data/check"
+
+
+class Opens(IntEnum):
+    """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
+    always receives the path, and so does a function within lists and mappings."""
+
+    NOWHERE = 0
+    ALONE = 1  # not in lists and mappings
+    ANYWHERE = 2
+
+    @property
+    def inside(self) -> Opens:
+        """The same within a list or mapping."""
+        return self if self is Opens.ANYWHERE else Opens.NOWHERE
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -233,9 +248,13 @@ class _NoDefault:
 NO_DEFAULT = _NoDefault()
 
 
+MAX_OF_RESULT = 1000  # values of a loop over a result, where its `max:` does not say otherwise
+
+
 class LoopDecl(msgspec.Struct, frozen=True):
     """`each`: InputRef · `count`: int, InputRef or Expression · `values`: tuple or InputRef · `range`: (first, last)
-    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`.
+    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`. `count` and `values` also take an
+    OutputRef: then it is a loop over a result.
 
     `after`: the loops that the source uses. For each of their indices the loop has values of its own.
     """
@@ -245,6 +264,12 @@ class LoopDecl(msgspec.Struct, frozen=True):
     source: Any
     place: Place
     after: tuple[str, ...] = ()
+    max: int = MAX_OF_RESULT
+
+    @property
+    def is_over_result(self) -> bool:
+        """Whether its values are known only once a job has made them."""
+        return isinstance(self.source, OutputRef)
 
 
 class LeafDecl(msgspec.Struct, frozen=True):
