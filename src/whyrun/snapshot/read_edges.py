@@ -16,6 +16,7 @@ from whyrun.graph.layers import check_cycles
 from whyrun.graph.tables import ArtifactAt, EachTerm, Graph, Group, JobTable, SameTerm, Slot
 from whyrun.ids import split_site
 from whyrun.snapshot.observations import KnownRead, Observations
+from whyrun.workflow.arrays import is_array
 
 OBSERVED = ".observed"  # the slot of these edges; a leading dot cannot clash with an entry of `with:`
 
@@ -45,7 +46,7 @@ def find_made(graph: Graph, reads: Iterable[KnownRead]) -> dict[str, Made]:
             if spec.is_leaf or output.paths is None:
                 continue
             paths = [split_site(site)[0] for site in output.paths] if output.append else output.paths
-            is_folder = spec.type == "directory"
+            is_folder = spec.type == "directory" or is_array(spec.type)
             hits = files.keys() & set(paths)
             for p, path in enumerate(paths if hits else ()):
                 if path in hits:

@@ -18,11 +18,12 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.evidence.queries.history import inputs_in_force
 from whyrun.execution.adopt.decision_run import decision_run, user_name
 from whyrun.execution.dispatch.step_builder import recorded_bindings
-from whyrun.execution.recording.publisher import path_and_section, published_path
+from whyrun.execution.recording.publisher import path_and_section
+from whyrun.execution.recording.recorded import recorded_artifacts
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.graph.fingerprint import counted
 from whyrun.graph.layers import compute_layers
-from whyrun.graph.tables import ArtifactAt, Computed, JobTable, Slot
+from whyrun.graph.tables import Computed, JobTable, Slot
 from whyrun.log import events as ev
 from whyrun.log.decoding import observed_field
 from whyrun.log.journal import Clock, utc_now
@@ -118,9 +119,11 @@ class _Keepable:
         table, position = self.table, self.position
         record = snapshot.record(self.node)
         assert record is not None
-        for a in range(len(table.artifacts)):
-            output = snapshot.output(ArtifactAt(table.number, a, position))
-            path, section = path_and_section(published_path(table, a, position))
+        made = {output.id: output for output in record.latest.outputs}
+        whole = {spec.key_at(position): made[table.artifact_id(a, position)] for a, spec in enumerate(table.artifacts)}
+        for recorded in recorded_artifacts(table, position, whole).values():
+            output = made[recorded.id]
+            path, section = path_and_section(recorded.site)
             recorder.event(
                 ev.ArtifactAvailable(
                     artifact=output.id,
