@@ -17,6 +17,7 @@ from whyrun.log import events as ev
 
 pytestmark = [
     pytest.mark.real_start,
+    pytest.mark.traced,
     pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace"),
 ]
 
