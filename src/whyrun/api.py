@@ -358,6 +358,6 @@ def _reporter(logger: WorkflowLogger | None) -> WorkflowLogger:
     check_type("logger", logger, (WorkflowLogger, type(None)), "a WorkflowLogger")
     if logger is not None:
         return logger
-    from whyrun.console.notebook import notebook_logger
+    from whyrun.console.logger import notebook_logger
 
     return notebook_logger() or WorkflowLogger(terminal=False)

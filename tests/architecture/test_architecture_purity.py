@@ -15,7 +15,7 @@ from source_tree import imports_of, modules, shown, tree_of
 PURE = (
     "json_values.py",
     "notebook.py",
-    "exports/graph_layout.py",
+    "exports/graph_pictures.py",
     "exports/graph_pictures.py",
     "graph/**/*.py",
     "planning/**/*.py",
@@ -40,7 +40,7 @@ PURE = (
     "connections/planned_value.py",
     "connections/text.py",
     "evidence/parity/fields.py",
-    "evidence/parity/result.py",
+    "evidence/parity/fields.py",
     "evidence/verify/lines.py",
     "evidence/verify/report.py",
     "console/lines.py",

@@ -16,7 +16,7 @@ from whyrun.artifacts.hashing import bytes_sha256, file_sha256
 from whyrun.artifacts.stat_cache import file_times
 from whyrun.artifacts.stat_cache.cache import StatCache, WrittenFile
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock, FileSystem, file_system_of, is_settled
-from whyrun.evidence.queries.run_list import list_runs
+from whyrun.evidence.queries.history import list_runs
 from whyrun.evidence.verify.verify import verify
 from whyrun.execution.protocol.messages import InputSpec
 from whyrun.execution.protocol.run_options import RunOptions

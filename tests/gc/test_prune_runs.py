@@ -366,8 +366,7 @@ def test_a_past_state_says_what_pruning_made_unknown(past: Past) -> None:
 
 def test_a_run_pruned_between_listing_and_reading_is_not_damage(past: Past) -> None:
     """Runs are listed, then read. What was pruned in between is no damage."""
-    from whyrun.evidence.queries.history import job_history
-    from whyrun.evidence.queries.run_list import summarize_run
+    from whyrun.evidence.queries.history import job_history, summarize_run
 
     state = past.opened().state
     history = past.opened().history()

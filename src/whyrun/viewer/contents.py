@@ -10,16 +10,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from whyrun.facts.kinds import ACTIVE, beginning_of, kind_of
-from whyrun.facts.previews import folder_preview, preview
+from whyrun.facts.previews import ACTIVE, beginning_of, folder_preview, kind_of, preview
 
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact
     from whyrun.graph.tables import JobTable
     from whyrun.log.runs import RunRef
     from whyrun.project import Project
-    from whyrun.viewer.current import CurrentState, State
-    from whyrun.viewer.params import Params
+    from whyrun.viewer.current import CurrentState, Params, State
     from whyrun.workflow.inputs import InputValue
 
 PAGE = 100

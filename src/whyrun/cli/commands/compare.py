@@ -153,8 +153,8 @@ def _notes(project: Project, ids: Sequence[str], result: CompareResult) -> Itera
 def _summary(project: Project, result: CompareResult, failures: Sequence[Failure]) -> Iterator[str]:
     from dataclasses import asdict
 
+    from whyrun.console.files import relative
     from whyrun.console.lines import count, seconds
-    from whyrun.console.paths import relative
     from whyrun.console.render import statuses_text, usage_lines
 
     assert result.run is not None

@@ -240,7 +240,7 @@ def rerun_options(options: PlanOptions, run_options: RunOptions, unfinished: lis
 
 
 def summary(project: Project, result: RunResult, failures: list[Failure], saved_time: float, options: str) -> str:
-    from whyrun.console.paths import relative
+    from whyrun.console.files import relative
     from whyrun.console.render import NextCommands, SummaryFacts, run_summary
 
     assert result.run is not None
