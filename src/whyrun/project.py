@@ -41,7 +41,7 @@ from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
 
 if TYPE_CHECKING:
-    from whyrun.connections.file import Connections
+    from whyrun.connections.resolve import Connections
     from whyrun.snapshot.actions.parameter_checks import Misfit
 
 DEFAULT_FILE = "workflow.yaml"
@@ -230,7 +230,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def connections(self) -> Connections:
         """`connections.yaml`, read once, so that a run uses what was planned."""
-        from whyrun.connections.file import load_connections
+        from whyrun.connections.resolve import load_connections
 
         return load_connections(self.folder)
 

@@ -434,8 +434,7 @@ def table_shape(blob: Path, suffix: str) -> tuple[int, dict[str, str]] | None:
     except ImportError:
         return None
     from whyrun.actions.data.engine import opened
-    from whyrun.actions.data.params import DataParams
-    from whyrun.actions.data.problems import DataError
+    from whyrun.actions.data.params import DataError, DataParams
     from whyrun.actions.data.tables import open_table
 
     with tempfile.TemporaryDirectory(prefix="whyrun-parity-") as folder:
