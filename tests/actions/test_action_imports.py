@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from whyrun.actions.code.import_facts import Import, imports_in, read_facts
 from whyrun.actions.code.imports import project_code
-from whyrun.actions.code.module_files import Import, imports_in, read_facts
 from whyrun.actions.code.source import parse_source
 from whyrun.actions.registry.registry import action_fingerprint, resolve_action
 from whyrun.project import Project

@@ -10,8 +10,8 @@ import pytest
 from code_lab import write
 
 from project_lab import Lab, reasons
+from whyrun.actions.code.import_facts import read_facts
 from whyrun.actions.code.imports import project_code
-from whyrun.actions.code.module_files import read_facts
 from whyrun.actions.registry.registry import action_fingerprint
 from whyrun.errors import InvalidError
 

@@ -18,7 +18,8 @@ import pytest
 from code_lab import write
 
 from whyrun.actions.code.editable import Editable, bundled_folders
-from whyrun.actions.code.module_files import Import, files_of
+from whyrun.actions.code.import_facts import Import
+from whyrun.actions.code.module_files import files_of
 from whyrun.execution.backends.sandbox.backend import why_unavailable
 
 WORKFLOW = """\

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import whyrun.actions
 from project_lab import Lab, reasons
 from whyrun.actions.code import imports
+from whyrun.actions.code.import_facts import read_facts
 from whyrun.actions.code.imports import DOCSTRING_READERS
-from whyrun.actions.code.module_files import read_facts
 from whyrun.actions.code.source import TextRead, canonical_form, source_sha256, text_read
 from whyrun.actions.registry.registry import action_fingerprint
 from whyrun.errors import InvalidError

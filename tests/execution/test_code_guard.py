@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from project_lab import Lab, Ran
-from whyrun.actions.code.source import version_of
+from whyrun.actions.code.source_loader import version_of
 from whyrun.errors import WhyrunError
 from whyrun.execution.bundle.bundle import Bundle, bundle_project, packed_as_planned
 from whyrun.execution.dispatch import code_guard

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.base import CallPlan, call_function, call_plan, plain
-from whyrun.actions.code.source import SourceError, definitions, find_module, parse_file, record_read
+from whyrun.actions.code.source import SourceError, definitions, find_module, parse_file
+from whyrun.actions.code.source_loader import record_read
 from whyrun.actions.problem import NOT_LITERAL, Problem, check_signature
 from whyrun.errors import InvalidError, did_you_mean
 from whyrun.workflow import advice

@@ -23,18 +23,8 @@ import msgspec
 
 from whyrun.actions.code.discovery import ACTIONS_FOLDER
 from whyrun.actions.code.editable import Editable, editable_in, is_below
-from whyrun.actions.code.module_files import (
-    FileFacts,
-    Import,
-    ModuleIndex,
-    files_below,
-    files_of,
-    main_module_of,
-    package_inits,
-    parse_module_name,
-    read_module,
-    shown_path,
-)
+from whyrun.actions.code.import_facts import FileFacts, Import, main_module_of, parse_module_name
+from whyrun.actions.code.module_files import ModuleIndex, files_below, files_of, package_inits, read_module, shown_path
 from whyrun.actions.code.source import SourceError, TextRead, parse_source, read_source, source_sha256
 
 # --- files that code loads by name -------------------------------------------------------------------------------

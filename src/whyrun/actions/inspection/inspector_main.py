@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.code.action_import import import_target, prepare_instance
-from whyrun.actions.code.source import import_project_from_source
+from whyrun.actions.code.source_loader import import_project_from_source
 from whyrun.actions.inspection.messages import Reply, Request, decode_value
 
 _PR_SET_PDEATHSIG = 1

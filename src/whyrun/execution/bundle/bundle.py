@@ -32,7 +32,7 @@ from pathlib import Path
 import whyrun
 from whyrun.actions.builtin import BUILTIN
 from whyrun.actions.code.editable import BUNDLED, folders_to_bundle
-from whyrun.actions.code.source import version_of
+from whyrun.actions.code.source_loader import version_of
 from whyrun.errors import error
 from whyrun.execution.bundle.unpack import BundleRefused, unpack
 from whyrun.ids import split_site

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from pathlib import Path
 
 from whyrun.actions.code.code_cache import matching_code_files
-from whyrun.actions.code.source import Version, Versions, version_of
+from whyrun.actions.code.source_loader import Version, Versions, version_of
 
 POLL_INTERVAL = 0.1  # seconds between two checks of all files
 WILDCARDS = frozenset("*?[")

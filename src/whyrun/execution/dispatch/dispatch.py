@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 from msgspec.json import Encoder
 
-from whyrun.actions.code.source import Versions
+from whyrun.actions.code.source_loader import Versions
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.dispatch.reusable_results import ReusableResults

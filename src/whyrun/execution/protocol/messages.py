@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from whyrun.actions.code.source import Version
+from whyrun.actions.code.source_loader import Version
 from whyrun.artifacts.compare.result import CompareSettings, Comparison
 from whyrun.log.reads import ReadKind
 

@@ -23,7 +23,7 @@ import msgspec
 
 from whyrun import __version__
 from whyrun.actions.code.editable import bundled_folders
-from whyrun.actions.code.source import import_project_from_source
+from whyrun.actions.code.source_loader import import_project_from_source
 from whyrun.execution.files.input_views import enter_namespace
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.framing import WorkerStart, encode
@@ -54,7 +54,7 @@ from whyrun.execution.worker.step_runner import PROJECT_VARIABLE, StepRunner
 from whyrun.execution.worker.streams import Streams
 
 if TYPE_CHECKING:
-    from whyrun.actions.code.module_files import Import
+    from whyrun.actions.code.import_facts import Import
 
 _SHOWN = 2000  # bytes of what a failed `prepare` command printed last
 _FIRST, _LIBRARIES = "", "libraries"  # kinds of processes; the third is the name of a job

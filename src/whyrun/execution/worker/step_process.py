@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from whyrun import disk
-from whyrun.actions.code.source import take_recorded_reads
+from whyrun.actions.code.source_loader import take_recorded_reads
 from whyrun.artifacts.durable import write_all
 from whyrun.errors import WhyrunError
 from whyrun.execution.protocol.messages import ExecStep, StepCfg
@@ -24,7 +24,7 @@ from whyrun.execution.worker.context import HostLink
 from whyrun.execution.worker.processes import become_worker, fork, freeze, opened_pidfd
 
 if TYPE_CHECKING:
-    from whyrun.actions.code.module_files import Import
+    from whyrun.actions.code.import_facts import Import
 
 _STOP = (signal.SIGTERM, signal.SIGINT)
 

@@ -15,7 +15,7 @@ import msgspec
 
 from whyrun.actions.builtin import BUILTIN, SAVES_SCRIPT
 from whyrun.actions.builtin.shell import as_text
-from whyrun.actions.code.source import Version, compile_ahead, take_compiled, take_recorded_reads
+from whyrun.actions.code.source_loader import Version, compile_ahead, take_compiled, take_recorded_reads
 from whyrun.actions.registry.load import LoadedAction, libraries_of, load_action, look_up
 from whyrun.artifacts.compare.result import Comparison
 from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
@@ -60,7 +60,7 @@ from whyrun.execution.worker.step_process import OpenedStep, StepDied, run_in_ow
 from whyrun.execution.worker.streams import Streams
 
 if TYPE_CHECKING:
-    from whyrun.actions.code.module_files import Import
+    from whyrun.actions.code.import_facts import Import
     from whyrun.actions.description import ActionInfo
 
 _decode_cfg = msgspec.json.Decoder(StepCfg).decode
