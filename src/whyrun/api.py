@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from whyrun.console.logger import WorkflowLogger
     from whyrun.execution.adopt.keep import KeepResult
+    from whyrun.execution.backends.registry import RunOptions
     from whyrun.execution.compare.compare import CompareResult
-    from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
     from whyrun.results import Artifact, Table
 
@@ -337,8 +337,7 @@ def _run_options(
     jobs: int, fail_fast: bool, limits: Mapping[str, float] | None, backend: str, options: Any, own: Mapping[str, Any]
 ) -> RunOptions:
     """`own`: options of the backend that were given as keywords."""
-    from whyrun.execution.backends.registry import check_options
-    from whyrun.execution.protocol.run_options import RunOptions
+    from whyrun.execution.backends.registry import RunOptions, check_options
 
     check_type("backend_options", options, (Mapping, type(None)), "texts by name, as the backend declares them")
     given = dict(options or {})

@@ -21,8 +21,8 @@ from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
+from whyrun.graph.paths import Pattern
 from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems, sections_without_file
-from whyrun.graph.publishing.patterns import Pattern
 from whyrun.graph.slots import declared_jobs
 from whyrun.graph.tables import Graph
 from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for

@@ -16,7 +16,7 @@ import pytest
 from http_lab import Asked, Reply, Service, free_port
 
 from project_lab import Lab, Ran, codes
-from whyrun.actions.http.rules import ABSENT, same, value_at, with_query
+from whyrun.actions.http.exchange import ABSENT, same, value_at, with_query
 from whyrun.errors import InvalidError
 from whyrun.log import events as ev
 

@@ -21,8 +21,8 @@ from whyrun.errors import StateError
 from whyrun.evidence.retention.prune import KeptRun, PruneReport, Selection, prunable, prune
 from whyrun.evidence.verify.verify import verify
 from whyrun.execution.adopt.adopt import adopt_file, restore_version
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock

@@ -17,37 +17,35 @@ import msgspec
 
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.http.exchange import (
+    ABSENT,
+    MOVED,
     Answer,
     AnswerLost,
     Exchange,
     Limits,
     NoConnection,
-    Request,
-    Stopped,
-    origin,
-    shown,
-)
-from whyrun.actions.http.params import ID, Params, Poll, Wait, seconds
-from whyrun.actions.http.rules import (
-    ABSENT,
-    MOVED,
     NotInAnswer,
     PollTimedOut,
     RedirectRefused,
+    Request,
     RequestFailed,
     RequestGone,
+    Stopped,
     UnexpectedStatus,
     absolute,
     described,
     is_good,
     matches,
+    origin,
     parsed,
     plain,
     redirected,
     retry_after,
+    shown,
     value_at,
     with_query,
 )
+from whyrun.actions.http.params import ID, Params, Poll, Wait, seconds
 from whyrun.actions.http.submission import RequestId, Submission
 
 _CHECK_INTERVAL = 0.1  # seconds between two checks whether the step is cancelled

@@ -15,10 +15,10 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import WorkerContext
-from whyrun.actions.http.exchange import Answer, MalformedAnswer
-from whyrun.actions.http.params import ID, Params, Poll
-from whyrun.actions.http.rules import (
+from whyrun.actions.http.exchange import (
     ABSENT,
+    Answer,
+    MalformedAnswer,
     UnexpectedStatus,
     absolute,
     described,
@@ -27,6 +27,7 @@ from whyrun.actions.http.rules import (
     value_at,
     with_query,
 )
+from whyrun.actions.http.params import ID, Params, Poll
 from whyrun.json_values import limit_problem
 
 _BODY = 8_000  # characters of an answer that are stored

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from whyrun.console.logger import WorkflowLogger
     from whyrun.console.render import Failure
+    from whyrun.execution.backends.registry import RunOptions
     from whyrun.execution.compare.compare import CompareResult
-    from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
     from whyrun.log.events import StepSkipped
     from whyrun.planning.plan import Plan, PlanOptions

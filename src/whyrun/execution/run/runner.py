@@ -35,7 +35,7 @@ from whyrun.execution.protocol.messages import (
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.step_lines import StepFailure
 from whyrun.execution.recording.totals import RunCounts, Usage
-from whyrun.execution.run.scheduler import Retries, Scheduler
+from whyrun.execution.run.scheduler import FAILURES, Retries, Scheduler, StepState
 from whyrun.execution.run.shared_results import RunSharing
 from whyrun.execution.run.step_outcomes import (
     FinishedStep,
@@ -44,7 +44,6 @@ from whyrun.execution.run.step_outcomes import (
     StepResults,
     edited_code,
 )
-from whyrun.execution.run.step_states import FAILURES, StepState
 from whyrun.execution.run.termination import Termination
 from whyrun.execution.worker.failure import STORE_DAMAGED
 from whyrun.graph.tables import JobTable
