@@ -66,7 +66,8 @@ class _LogWriter:
     """Writes events by the functions that a run writes them with."""
 
     def __init__(self, opened: Project) -> None:
-        from whyrun.planning.consume import Available, Consumer
+        from whyrun.planning.artifact_states import Available
+        from whyrun.planning.consume import Consumer
         from whyrun.planning.judge import Judge
 
         self.project, self.snapshot = opened, opened.snapshot()

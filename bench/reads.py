@@ -76,7 +76,7 @@ def of_step(folder: Path) -> float:
             eyes.begin("python", trace=False, folder=scratch / "work")
             with eyes.watching("python"):
                 open(module).close()
-            eyes.reads(eyes.sighted(), ())
+            eyes.reads(eyes.glimpsed(), ())
 
     return used(steps) / 250
 

@@ -35,7 +35,18 @@ FLOORS: list[tuple[str, list[tuple[str, str]]]] = [
     ),
     ("places", [("environments", "locked packages, virtual environments, containers")]),
     ("bytes, files", [("artifacts", "hashing, store, publishing"), ("workflow", "FILE → MODEL: parsing, expressions")]),
-    ("ground", [("ids", ""), ("errors", ""), ("json_values", ""), ("disk", ""), ("lazy_regex", ""), ("notebook", "")]),
+    (
+        "ground",
+        [
+            ("ids", ""),
+            ("errors", ""),
+            ("json_values", ""),
+            ("money", ""),
+            ("disk", ""),
+            ("lazy_regex", ""),
+            ("notebook", ""),
+        ],
+    ),
 ]
 WIDTH, LEFT, TOP, HEIGHT, GAP = 980, 170, 20, 54, 12
 FONT = "font-family=\"'DejaVu Sans', Helvetica, Arial, sans-serif\""

@@ -36,12 +36,6 @@ export function bytes(n) {
   return `${n} B`
 }
 
-export const money = (n, currency = 'USD') => {
-  if (n === null || n === undefined) return '–'
-  const sign = currency === 'USD' ? '$' : `${currency} `
-  return sign + (n === 0 ? '0' : n < 0.01 ? n.toPrecision(2) : n.toFixed(2))
-}
-
 export function ago(ts, now = Date.now()) {
   const seconds = (now - Date.parse(ts)) / 1000
   if (Number.isNaN(seconds)) return ''

@@ -131,6 +131,13 @@ def output_of(artifact: str) -> str | None:
     return found.group(1) if found is not None else None
 
 
+def whole_of(step: str, artifact: str) -> str | None:
+    """The name of the output if the artifact is a whole output of this step; None for a leaf or an element."""
+    job, bracket, indices = step.partition(":")[2].partition("[")
+    name = output_of(artifact)
+    return name if name is not None and artifact == f"Artifact:{job}.{name}{bracket}{indices}" else None
+
+
 def job_of(artifact: str) -> str:
     """The job instance that makes an artifact: `Artifact:Clip.Frame[0].Score` → `Job:Clip[0]`."""
     parsed = parse_id_of("Artifact", artifact)

@@ -14,12 +14,14 @@ from source_tree import imports_of, modules, shown, tree_of
 
 PURE = (
     "json_values.py",
+    "money.py",
     "notebook.py",
     "exports/graph_pictures.py",
     "exports/graph_pictures.py",
     "graph/**/*.py",
     "planning/**/*.py",
     "snapshot/history/fold.py",
+    "snapshot/history/fold_costs.py",
     "snapshot/history/fold_reads.py",
     "snapshot/observations.py",
     "snapshot/read_states.py",
@@ -42,13 +44,14 @@ PURE = (
     "evidence/verify/report.py",
     "console/lines.py",
     "workflow/advice.py",
+    "workflow/arrays.py",
     "workflow/model.py",
     "workflow/composition/shapes.py",
 )
 STANDARD = {
-    "__future__", "array", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "difflib",
-    "enum", "fnmatch", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math", "operator",
-    "re", "shlex", "string", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
+    "__future__", "array", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "decimal",
+    "difflib", "enum", "fnmatch", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math",
+    "operator", "re", "shlex", "string", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec", "msgspec.structs"}
 # Ours: the pure modules themselves, and the pure part of others.

@@ -256,13 +256,19 @@ def test_the_packages_that_a_step_imported_have_their_versions_on_record(project
             import json, xml.dom
             return {"T": ""}
         """
-    workflow = jobs("named", "by_name", "nothing")
+    script = """\
+  Script:
+    uses: shell
+    with: {run: 'echo "$t" > "$out_T"', t: "${{ jobs.Nothing.outputs.T }}"}
+    outputs: {T: {type: text}}
+"""
+    workflow = jobs("named", "by_name", "nothing") + script
     ran = project(workflow, {"steps.py": code}).succeed()
     packages = {event.step_id: event.packages for event in ran.of(ev.StepComplete)}
     pyyaml, numpy = ({name: metadata.version(name)} for name in ("pyyaml", "numpy"))
     assert packages["Job:Named"] == {**numpy, **pyyaml}
     assert packages["Job:ByName"].items() >= {"duckdb": metadata.version("duckdb")}.items()
-    assert packages["Job:Nothing"] == {}
+    assert packages["Job:Nothing"] == packages["Job:Script"] == {}
 
 
 def test_a_step_that_lists_a_folder_into_which_it_writes_undeclared_files_is_up_to_date_afterwards(

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from whyrun.ids import CanonicalId, Segment, file_name, parse_id
 from whyrun.log import events as ev
 from whyrun.log.journal import FIRST_CHAIN, Journal, read_events
+from whyrun.money import written
 from whyrun.workflow.expressions.linear_regex import PatternError, compile_pattern
 
 EXAMPLES = 5000 if os.environ.get("WHYRUN_SOAK") else 80
@@ -60,6 +61,7 @@ values = st.recursive(
     max_leaves=8,
 )
 shas = st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
+decimals = st.decimals(0, 10**9, places=4).map(written)
 members = st.lists(st.fixed_dictionaries({"id": texts, "sha256": shas}), max_size=2)
 bindings = st.dictionaries(names, members, max_size=2)
 read = st.dictionaries(texts, values, max_size=2)
@@ -70,6 +72,10 @@ events = st.one_of(
     ),
     st.builds(ev.Task, step_id=texts, status=texts, message=texts, details=values),
     st.builds(ev.RequestRecorded, step_id=texts, fingerprint=shas, key=texts, value=values),
+    st.builds(
+        ev.CostRecorded, step_id=texts, amount=st.none() | decimals, currency=texts, item=texts,
+        quantity=st.none() | decimals, request=st.none() | texts,
+    ),
     st.builds(ev.ConditionEvaluated, step_id=texts, expression=texts, inputs=read, result=st.booleans()),
     st.builds(ev.StepBlocked, step_id=texts, because=st.lists(texts, max_size=3)),
     st.builds(

@@ -134,7 +134,10 @@ def test_an_id_is_canonical_and_of_its_kind(text: str, kind: Any, fine: bool) ->
         ("Job:A[1]", "Artifact:A.B[2]", False),
         ("Job:A[1]", "Artifact:A.B[11]", False),
         ("Job:A", "Artifact:AB.C", False),
-        ("Job:A", "Artifact:A.B[0]", False),
+        ("Job:A", "Artifact:A.B[0]", True),  # an element of an array
+        ("Job:A[1]", 'Artifact:A.B[1]["a]b"]', True),
+        ("Job:A", "Artifact:A.B[0][0]", False),
+        ("Job:A[1]", "Artifact:A.B[2][1]", False),
         ("Job:A", "Job:A", False),
         ("Job:A.B", "Artifact:A.B", False),
         ("A", "Artifact:A.B", False),

@@ -218,7 +218,7 @@ def test_an_id_that_does_not_parse(project: Make, event: str, fields: dict[str, 
     ("event", "fields", "named"),
     [
         ("artifact_available", {"artifact": "Page.Text"}, "`Page.Text`"),
-        ("artifact_available", {"artifact": "Artifact:Page.Text[0]"}, "not an artifact of `Job:Page`"),
+        ("artifact_available", {"artifact": "Artifact:Page.Text[0][0]"}, "not an artifact of `Job:Page`"),
         ("artifact_available", {"artifact": "Artifact:Cover.Text"}, "not an artifact of `Job:Page`"),
         ("artifact_available", {"artifact": "Artifact:Page"}, "not an artifact of `Job:Page`"),
         ("step_failed", {"step_id": "Page"}, "`Page`"),
@@ -234,7 +234,7 @@ def test_an_event_for_something_else(project: Make, event: str, fields: dict[str
     assert named in refused(lab, "LOG_DAMAGED", edit_line(lab, "r0001", event, **fields))
 
 
-@pytest.mark.parametrize("artifact", ["Artifact:Cover.Text", "Artifact:Page.Text[0]", "Page.Text"])
+@pytest.mark.parametrize("artifact", ["Artifact:Cover.Text", "Artifact:Page.Text[0][0]", "Page.Text"])
 def test_an_adopted_artifact_of_another_step(project: Make, artifact: str) -> None:
     lab = project(TWO, {"page.py": PAGE, "mine.txt": "my own words"})
     lab.succeed()

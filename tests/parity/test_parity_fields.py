@@ -17,7 +17,7 @@ TYPES = list(typing.get_args(ev.AnyEvent))
 
 
 def test_the_table_has_every_event_type_and_no_other() -> None:
-    assert len(TYPES) == 21
+    assert len(TYPES) == 22
     assert set(DECLARED) == set(TYPES)
 
 
@@ -115,6 +115,7 @@ SAMPLES: list[ev.AnyEvent] = [
     ev.ConditionEvaluated(**_HEAD, step_id="Job:A", expression="inputs.X", inputs={"Input:X": True}, result=True),
     ev.Task(**_HEAD, step_id="Job:A", status="EXECUTES", message="m", details={"n": 1}),
     ev.RequestRecorded(**_HEAD, step_id="Job:A", fingerprint="ab", key="k", value="v"),
+    ev.CostRecorded(**_HEAD, step_id="Job:A", amount="1", currency="USD", item="i", quantity="2", request="n1"),
     ev.ArtifactAdopted(**_HEAD, **_BYTES, artifact="Artifact:A.Out", step_id="Job:A", type="file", fingerprint="ab",
                        bindings=_BINDINGS, by="me", value=1, suffix=".txt", path="out/a.txt", section="A", **_NOW),
     ev.ResultKept(**_HEAD, step_id="Job:A", fingerprint="ab", old_fingerprint="cd", from_run="r0000", because="b",

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from project_lab import Lab
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.artifact_states import ArtifactState, Available, Pending
+from whyrun.planning.consume import Consumer, Consumption
 
 Make = Callable[..., Lab]
 A, B, MANY = "jobs.A.outputs.N", "jobs.B.outputs.N", "jobs.Each.outputs.N"

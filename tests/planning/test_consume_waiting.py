@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from project_lab import Lab, reasons
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Pending
+from whyrun.planning.artifact_states import ArtifactState, Available, Pending
+from whyrun.planning.consume import Consumer
 
 Make = Callable[..., Lab]
 

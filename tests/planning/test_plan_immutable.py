@@ -13,7 +13,8 @@ from whyrun.graph.layers import compute_layers
 from whyrun.planning.answers.listing import Listing, listed
 from whyrun.planning.answers.whatif import Assumption
 from whyrun.planning.answers.why import Compared, LastSuccess, Why, WhyJob
-from whyrun.planning.consume import Consumer, Pending
+from whyrun.planning.artifact_states import Pending
+from whyrun.planning.consume import Consumer
 from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions

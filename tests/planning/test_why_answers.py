@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from project_lab import Lab
 from whyrun.planning.answers.whatif import named_readers
 from whyrun.planning.answers.why import PlanView, direct_readers, why_job
-from whyrun.planning.consume import Available, Pending
+from whyrun.planning.artifact_states import Available, Pending
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 
 Make = Callable[..., Lab]

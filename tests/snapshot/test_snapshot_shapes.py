@@ -54,10 +54,10 @@ def test_what_is_known_cannot_be_changed(thing: Any, field: str) -> None:
     ("thing", "written"),
     [
         (Output("Artifact:J.A", "aa", 1, "file"), ["Artifact:J.A", "aa", 1, "file", None, [], ""]),
-        (Attempt(1, 2, 3, "ff"), [1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0]),
+        (Attempt(1, 2, 3, "ff"), [1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0, None]),
         (
             StepRecord(Attempt(1, 2, 3, "ff")),
-            [[1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0], None, None, None, None, None],
+            [[1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0, None], None, None, None, None, None],
         ),
         (InputRecord("aa"), ["aa", []]),
         (JobBlock("J", "", (), b"", (), (), b"", b"", b"", b""), ["J", "", [], b"", [], [], b"", b"", b"", b""]),

@@ -17,7 +17,8 @@ from whyrun.artifacts.hash_column import HashColumn
 from whyrun.artifacts.hashing import bytes_sha256, value_sha256
 from whyrun.graph.fingerprint import counted, prefix, recorded_suffix
 from whyrun.graph.tables import ArtifactAt, Graph, JobTable
-from whyrun.planning.consume import Available, Consumer
+from whyrun.planning.artifact_states import Available
+from whyrun.planning.consume import Consumer
 from whyrun.snapshot.build import join_tables
 from whyrun.snapshot.records import Attempt, Output, Records, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot

@@ -211,12 +211,20 @@ error[PATH_OUTSIDE] w.yaml:20:12: `/etc/*.py` in `code` is refused: it is not re
    hint: write `code: [scripts/*.py]`""",
     ),
     "array output": (
-        job("uses: python\noutputs: {O: {type: 'file[]'}}"),
+        job("uses: python\noutputs: {O: {type: 'file[][]'}}"),
         """\
-error[WRONG_TYPE] w.yaml:20:25: output `O` is an array, and outputs are not
-   20 |     outputs: {O: {type: 'file[]'}}
-      |                         ^^^^^^^^
-   hint: make the job run `for:` a loop, or use `json` or `directory`""",
+error[WRONG_TYPE] w.yaml:20:25: output `O` is an array of arrays, which no output can be
+   20 |     outputs: {O: {type: 'file[][]'}}
+      |                         ^^^^^^^^^^
+   hint: make the job run `for:` a loop, and each instance write one array""",
+    ),
+    "array of booleans": (
+        job("uses: python\noutputs: {O: {type: 'boolean[]'}}"),
+        """\
+error[WRONG_TYPE] w.yaml:20:25: output `O` is an array of `boolean`, which no output can be
+   20 |     outputs: {O: {type: 'boolean[]'}}
+      |                         ^^^^^^^^^^^
+   hint: use `json[]`, or `string[]` with words of your own""",
     ),
     "no such type": (
         job("uses: python\noutputs: {O: {type: imge}}"),

@@ -42,7 +42,7 @@ def test_the_example_fits() -> None:
         ("{count: inputs.Segments}", "{count: inputs.Segments, range: 0-2}", "loops/segment"),
         ("workflow: then-and-now", "workflow: Then", "workflow"),
         ("workflow: then-and-now", "workflow: store", "workflow"),
-        ("{Image: {type: image}}", '{Image: {type: "image[]"}}', "jobs/ThenImage/outputs/Image/type"),
+        ("{Image: {type: image}}", '{Image: {type: "boolean[]"}}', "jobs/ThenImage/outputs/Image/type"),
         ("for: [character]", "for: character", "jobs/ThenImage/for"),
     ],
 )

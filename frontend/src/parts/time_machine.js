@@ -2,7 +2,7 @@
 import {html, nothing} from 'lit'
 import {css} from './css.js'
 import {link} from '../router.js'
-import {ago, bare, bytes, count, duration, money, plural} from '../format.js'
+import {ago, bare, bytes, count, duration, plural} from '../format.js'
 import {glyph, stateOf} from '../states.js'
 import {lanesOf, scaleOf, toneOf} from './timeline.js'
 
@@ -80,7 +80,7 @@ export function timeMachine(ctx) {
         ${[
           ['when', ago(run.started)],
           ['steps', said(run)],
-          ['cost', detail?.usage?.cost ? money(detail.usage.cost) : null],
+          ['cost', detail?.usage?.cost ?? null],
           ['processor', detail?.usage?.cpu_seconds ? duration(detail.usage.cpu_seconds) : null],
           ['peak memory', detail?.usage?.max_rss_bytes ? bytes(detail.usage.max_rss_bytes) : null],
         ]

@@ -4,7 +4,7 @@ import {answer, command, facts, idLink, icons, problem, section, state as stateC
 import {failureCard} from '../parts/failure.js'
 import {said} from '../parts/time_machine.js'
 import {timeline} from '../parts/run_timeline.js'
-import {ago, bare, bytes, count, duration, money, plural, when, withoutTrace} from '../format.js'
+import {ago, bare, bytes, count, duration, plural, when, withoutTrace} from '../format.js'
 import {link, linkTo} from '../router.js'
 import {glyph} from '../states.js'
 
@@ -61,7 +61,7 @@ export function runView(ctx) {
           ['whyrun', run.engine_version],
           ['processor', duration(run.usage?.cpu_seconds)],
           ['peak memory', bytes(run.usage?.max_rss_bytes)],
-          ['cost', run.usage?.cost === null || run.usage?.cost === undefined ? null : money(run.usage.cost)],
+          ['cost', run.usage?.cost ?? null],
           ...Object.entries(run.environment ?? {}).map(([name, value]) => [
             name,
             typeof value === 'string' ? value : JSON.stringify(value),
@@ -167,7 +167,7 @@ function byJob({by_job: jobs}) {
                 </td>
                 <td class="num">${duration(job.cpu_seconds)}</td>
                 <td class="num">${bytes(job.max_rss_bytes)}</td>
-                ${paid ? html`<td class="num">${money(job.cost)}</td>` : nothing}
+                ${paid ? html`<td class="num">${job.cost ?? '–'}</td>` : nothing}
               </tr>`,
           )}
         </tbody>
@@ -189,7 +189,7 @@ function slowest({slowest: steps, most_expensive: dear}) {
     )
   return html`<div>
     ${list('Slowest', steps, (one) => duration(one.seconds))}${
-      dear?.length ? list('Most expensive', dear, (one) => money(one.cost)) : nothing
+      dear?.length ? list('Most expensive', dear, (one) => one.cost) : nothing
     }
   </div>`
 }

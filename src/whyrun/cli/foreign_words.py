@@ -45,7 +45,8 @@ _OPTIONS = {
         "omit it: `whyrun run` continues where the last run ended"
     ),
     "--budget --max-cost --cost-limit": (
-        "Whyrun does not count money yet: `--up 1` runs one layer at a time, `--target ID` one result, and "
+        "Whyrun has no budget yet (`whyrun costs` tells what was spent): `--up 1` runs one layer at a time, "
+        "`--target ID` one result, and "
         "`--limit NAME=N` bounds what runs at once"
     ),
     "-f -s --file --snakefile --workflow -w": _FILE,

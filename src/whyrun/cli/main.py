@@ -61,6 +61,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("history", "Show all attempts of a job, or all versions of an artifact."),
     "table": ("table", "Show values over loops as one table."),
     "reads": ("reads", "List what jobs read, declared and observed."),
+    "costs": ("costs", "Show what the runs have spent."),
     "lineage": ("lineage", "Show where a result comes from, back to its inputs."),
     "diff": ("diff", "Show what differs between two runs."),
     "parity": ("parity", "Check that two runs left the same evidence."),

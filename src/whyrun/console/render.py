@@ -203,6 +203,8 @@ class SummaryFacts(msgspec.Struct, frozen=True):
     usage: Mapping[str, Any]
     failures: Sequence[Failure]
     evidence: str  # the run folder
+    spent: str = ""  # money, as text
+    spared: str = ""  # what the results cost that were not bought again
     shared: str = ""  # what the run uploaded to the shared store and downloaded from it
 
 
@@ -223,6 +225,9 @@ def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
     lines = [f"{facts.run} {facts.state} in {seconds(facts.duration)}: {', '.join(parts)}{savings}"]
     if facts.statuses:
         lines.append(f"  {statuses_text(facts.statuses, all_counts)}")
+    if facts.spent or facts.spared:
+        spared = f"{'; ' if facts.spent else ''}saved {facts.spared} by not buying it again" if facts.spared else ""
+        lines.append(f"  {'spent ' if facts.spent else ''}{facts.spent}{spared}")
     lines.extend(usage_lines(facts.usage))
     lines.extend([f"  shared store: {facts.shared}"] if facts.shared else ())
     # An interrupted step is counted above, but it has no error to show.

@@ -123,6 +123,11 @@ def latest_attempt(project: Project, job: str, record: StepRecord | None, *, is_
         "duration": None if running else 0.0 if latest.origin else latest.duration,
         "fingerprint": latest.fingerprint,
     }
+    if latest.costs:
+        from whyrun.evidence.queries.costs import totals_json
+        from whyrun.money import totals_of
+
+        facts |= totals_json(totals_of([latest.costs]))
     if latest.kept is not None:
         by, because = latest.kept
         facts["kept"] = {"by": by, "because": because, "made_in": run_name(latest.made_in)}
@@ -267,6 +272,7 @@ def parameter_facts(known: PlanView, subject: Subject) -> Facts:
 
 def run_facts(project: Project, name: str, also: Callable[[AnyEvent], None] | None = None) -> Facts:
     """`also`: gets every event of the run as well, so that a long log is read once."""
+    from whyrun.evidence.queries.costs import spent_in, totals_json
     from whyrun.evidence.queries.history import inputs_in_force, summarize_run
     from whyrun.log import events as ev
     from whyrun.log.lock import running_run
@@ -277,6 +283,8 @@ def run_facts(project: Project, name: str, also: Callable[[AnyEvent], None] | No
     facts: Facts = {"kind": "run", **summary.to_json()}
     if summary.outcome != summary.state:
         facts["outcome"] = summary.outcome
+    spent = spent_in(run)
+    facts |= totals_json(spent) if spent else {}
     if start is not None:
         facts |= {"options": start.options, "backend": start.backend, "host": start.host}
     runs, pruned = project.state.runs_and_tombstones()

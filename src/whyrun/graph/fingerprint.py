@@ -21,11 +21,11 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
-from whyrun.graph.tables import JobTable, Opens, Slot
+from whyrun.graph.tables import JobTable, Slot
 from whyrun.ids import Index, format_indices
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import FILE_TYPES
+from whyrun.workflow.model import FILE_TYPES, Opens
 
 EMPTY_MAPPING = value_sha256({})  # `named(…)` without members
 TAG = "whyrun/step/v1"

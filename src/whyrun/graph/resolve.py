@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
+from msgspec.structs import replace
+
 from whyrun.graph.inputs import (
     EVERY,
     HOLE,
@@ -34,8 +36,10 @@ from whyrun.graph.tables import (
     Operand,
     SameTerm,
     Source,
+    sources_of,
 )
 from whyrun.ids import Index, format_index, format_indices, parse_id
+from whyrun.workflow.arrays import Every
 from whyrun.workflow.expressions.expression import ExpressionError, evaluate
 from whyrun.workflow.model import (
     All,
@@ -85,6 +89,8 @@ class Resolver(InputResolver):
     def _narrowed(self, fan_in: FanIn, group: Group) -> Group:
         selectors = fan_in.ref.selectors
         every = [number for number, selector in enumerate(selectors) if isinstance(selector, All)]
+        of_jobs = len(selectors) if isinstance(fan_in.ref, InputRef) else len(fan_in.loops)  # the rest: of elements
+        every = [number for number in every if number < of_jobs]
         indices = [self._own_indices(member, len(selectors)) for member in group.members]
         chosen: Sequence[int] = range(len(group.members))
         if fan_in.predicate is not None:
@@ -154,6 +160,9 @@ class Resolver(InputResolver):
 
     def _output(self, ref: OutputRef, holes: bool) -> OperandColumn:
         target = self.scope.tables[self.scope.prefix + ref.job]
+        if len(ref.selectors) > len(target.decl.loops):  # of an array
+            whole = self._output(replace(ref, selectors=ref.selectors[:-1]), holes)
+            return self._of_arrays(whole, ref.selectors[-1])
         if not ref.leaf and self._aligned(ref, target):
             number = next(a for a, s in enumerate(target.artifacts) if s.output == ref.output and not s.is_leaf)
             return AlignedArtifact(target.number, number)
@@ -217,6 +226,33 @@ class Resolver(InputResolver):
 
         if not any(isinstance(s, Loop) for s in selectors):
             return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
+        return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
+
+    def _of_arrays(self, whole: OperandColumn, selector: Selector) -> OperandColumn:
+        """Elements of the arrays in a column. Which there are is known once the arrays are made, so each source only
+        says which one it wants."""
+
+        def at(position: int) -> Operand:
+            term = whole.at(position)
+            key: Any = Every.ELEMENT
+            if isinstance(selector, Loop):
+                key = self.table.rows[position][self.loops.index(selector.loop)]
+            elif isinstance(selector, At):
+                key = selector.index
+            if isinstance(term, ArtifactAt) and key is not Every.ELEMENT:
+                return term._replace(element=key)
+            if not isinstance(term, ArtifactAt | Group):
+                return term  # type: ignore[return-value]  # absent: reported
+            # All consumers share one fan-in; the scope has that of the lists, so its `id` stays its own.
+            name = ("elements", id(term) if isinstance(term, Group) else term, type(key), key)
+            group = self.scope.groups.get(name)
+            if group is None:
+                lists = [each for each in sources_of(term) if isinstance(each, ArtifactAt)]
+                group = self.scope.groups[name] = Group(tuple(each._replace(element=key) for each in lists))
+            return group
+
+        if isinstance(whole, SameTerm) and not isinstance(selector, Loop):
+            return SameTerm(at(0) if len(self.table) else whole.term)  # type: ignore[arg-type]
         return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
 
     def _aligned(self, ref: OutputRef, target: JobTable) -> bool:

@@ -34,6 +34,7 @@ from whyrun.graph.tables import (
 )
 from whyrun.graph.template import compute, contains_binding, expressions_in, inputs_in, optional_operands, uses_loops
 from whyrun.ids import SECTION_MARK, Index
+from whyrun.workflow.arrays import is_array
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.fields import USES, path_problem
 from whyrun.workflow.inputs import InputValue
@@ -232,6 +233,8 @@ class _Filler:
             if found.are_plain
             else [self.checked_path(path, place, p) for p, path in enumerate(found.texts)]
         )
+        if is_array(output.type):  # a folder: its name says nothing about the elements
+            return OutputColumn(output.name, output.type, "", checked)
         tail = _constant_tail(output.path)
         suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
         if len(suffixes) > 1:

@@ -10,26 +10,33 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from enum import IntEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 
 from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
-from whyrun.ids import Index
+from whyrun.ids import Index, format_index
+from whyrun.workflow.arrays import Every
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import Expression, JobDecl, Place, Workflow
+from whyrun.workflow.model import Expression, JobDecl, Opens, Place, Workflow
 
 # --- what one instance's slot refers to --------------------------------------------------------------------------
 
 
 class ArtifactAt(NamedTuple):
-    """One artifact: a column of a table, at a row."""
+    """One artifact: a column of a table, at a row. Of an array, whose elements are known once it is made: the list
+    itself, the element with this key, or every element (only in fan-ins)."""
 
     table: int
     artifact: int
     position: int
+    element: Index | Every | None = None
+
+    @property
+    def whole(self) -> ArtifactAt:
+        """The list, of an element."""
+        return self if self.element is None else ArtifactAt(*self[:3])
 
 
 class InputAt(NamedTuple):
@@ -177,20 +184,6 @@ class Condition(msgspec.Struct, frozen=True):
         return term
 
 
-class Opens(IntEnum):
-    """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
-    always receives the path, and so does a function within lists and mappings."""
-
-    NOWHERE = 0
-    ALONE = 1  # not in lists and mappings
-    ANYWHERE = 2
-
-    @property
-    def inside(self) -> Opens:
-        """The same within a list or mapping."""
-        return self if self is Opens.ANYWHERE else Opens.NOWHERE
-
-
 class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     """One job. `dict` is for the cached properties only: a changed table is a new one, without what the old cached."""
 
@@ -319,7 +312,10 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
         return ArtifactsByName(self.tables)
 
     def artifact_id(self, at: ArtifactAt) -> str:
-        return self.tables[at.table].artifact_id(at.artifact, at.position)
+        whole = self.tables[at.table].artifact_id(at.artifact, at.position)
+        if at.element is None or at.element is Every.ELEMENT:
+            return whole
+        return f"{whole}[{format_index(at.element)}]"
 
     def source_id(self, source: Source) -> str:
         return source.id if isinstance(source, InputAt) else self.artifact_id(source)

@@ -24,6 +24,8 @@ from whyrun.log.reads import Observed, reads_problem
 # `decoding.long_list`.
 Bindings = dict[str, Any]
 
+_DECIMAL = lazy_regex(r"(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+
 # The failure of a step that was open when its run ended, both before and after the repair records it.
 INTERRUPTED_TYPE = "Interrupted"
 INTERRUPTED_ERROR = "the run ended before this step did"
@@ -182,6 +184,23 @@ class RequestRecorded(Event, tag="request_recorded"):
     value: Any
 
 
+class CostRecorded(Event, tag="cost_recorded"):
+    """Money that an attempt has spent. It is spent whatever becomes of the attempt."""
+
+    step_id: str
+    amount: str | None  # a decimal as text; None: nobody knows it, which is not 0
+    currency: str
+    item: str = ""  # what was bought, such as `gpt-5 output tokens`
+    quantity: str | None = None  # how much of it, a decimal as text
+    request: str | None = None  # of a step, the cost of an item for a request is recorded once in a workflow's log
+
+    def __post_init__(self) -> None:
+        # Sums are made of them, by the fold, too: see `lean_events.CostRecorded`.
+        for name, number in (("amount", self.amount), ("quantity", self.quantity)):
+            if number is not None and _DECIMAL.fullmatch(number) is None:
+                raise TypeError(f"`{name}` is {number!r}, not a decimal")
+
+
 class ArtifactAdopted(Event, tag="artifact_adopted"):
     artifact: str
     step_id: str
@@ -271,6 +290,7 @@ AnyEvent = (
     | ConditionEvaluated
     | Task
     | RequestRecorded
+    | CostRecorded
     | ArtifactAdopted
     | ResultKept
     | FileDisplaced
@@ -301,7 +321,9 @@ _PLAIN = lazy_regex(rf"(Input|Job|Artifact):(?:{_NAME}/)*{_SEGMENT}(?:\.{_SEGMEN
 
 # "Job:Tale[2] Artifact:Tale.Story[2].Title": both canonical, and the artifact belongs to the job. The fold checks this
 # for every artifact, so it is one match.
-PLAIN_OWN = lazy_regex(rf"Job:((?:{_NAME}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:\.{_SEGMENT})*")
+PLAIN_OWN = lazy_regex(
+    rf"Job:((?:{_NAME}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:{_INDEX}|(?:\.{_SEGMENT})*)"
+)
 
 
 WithReads = StepComplete | StepFailed | ArtifactAdopted | ResultKept
@@ -373,6 +395,9 @@ def owner_problem(step: str, artifact: str) -> str | None:
         whole = artifact_id(job, segments[1].name)
         if artifact == whole or artifact.startswith(f"{whole}."):
             return None
+        own = job.segments[0].indices
+        if len(segments) == 2 and len(segments[1].indices) == len(own) + 1 and artifact.startswith(f"{whole}["):
+            return None  # an element of an array
     return f"`{artifact}` is not an artifact of `{step}`"
 
 

@@ -135,6 +135,12 @@ class RequestRecorded(Lean, tag="request_recorded"):
     value: Any
 
 
+class CostRecorded(Lean, tag="cost_recorded"):
+    step_id: str
+    amount: str | None
+    currency: str
+
+
 class RunComplete(Lean, tag="run_complete"):
     state: Literal["succeeded", "failed", "interrupted"]
 
@@ -188,6 +194,7 @@ LeanEvent = (
     | ArtifactAdopted
     | ResultKept
     | RequestRecorded
+    | CostRecorded
     | RunComplete
     | PlanComputed
     | ManifestMaterialized

@@ -15,7 +15,16 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import canonical_json, value_sha256
-from whyrun.graph.fingerprint import EMPTY_MAPPING, artifact_form, fingerprint, group_token, input_form, token, under
+from whyrun.graph.fingerprint import (
+    EMPTY_MAPPING,
+    artifact_form,
+    fingerprint,
+    form_of,
+    group_token,
+    input_form,
+    token,
+    under,
+)
 from whyrun.graph.tables import (
     Absent,
     ArtifactAt,
@@ -26,7 +35,6 @@ from whyrun.graph.tables import (
     InputAt,
     JobTable,
     Known,
-    Opens,
     Operand,
     SameTerm,
     Slot,
@@ -35,7 +43,17 @@ from whyrun.graph.tables import (
 )
 from whyrun.graph.template import compute, optional_operands
 from whyrun.ids import format_indices
+from whyrun.planning.artifact_states import (
+    ArtifactState,
+    ArtifactStates,
+    Available,
+    NoElement,
+    Pending,
+    key_of,
+)
+from whyrun.workflow.arrays import element_type
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
+from whyrun.workflow.model import Opens
 
 SMALL = 256  # bytes of canonical JSON: events and reasons contain values up to this size
 
@@ -47,22 +65,6 @@ def is_small(value: Any) -> bool:
     if isinstance(value, int) and -(1 << 64) < value < 1 << 64:
         return True
     return len(canonical_json(value)) <= SMALL
-
-
-class Available(msgspec.Struct, frozen=True):
-    """An artifact whose content is known."""
-
-    sha256: str
-    value: Any = UNSET  # value outputs and leaves
-
-
-class Pending(msgspec.Struct, frozen=True):
-    """An artifact that no job has made yet. `maybe`: its job may turn out to be inactive."""
-
-    maybe: bool
-
-
-ArtifactState = Available | Pending | None  # None: its job is inactive
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -185,7 +187,7 @@ class Consumer:
     ) -> None:
         """`is_final`: whether the state of this pending artifact will not change. Without it, no state changes."""
         self.graph = graph
-        self.artifact_state = artifact_state
+        self.states = ArtifactStates(graph, artifact_state)
         self.is_final = is_final
         # By id, and by whether the consumers open texts, because entries contain the form.
         self._groups: dict[tuple[int, Opens], GroupState] = {}
@@ -213,9 +215,10 @@ class Consumer:
             if shared and id(term) in self._computed:  # every instance has the same value
                 value, sha256 = self._computed[id(term)]
             else:
-                values = self._operands(consumption, term, optional_operands(term.template))
+                values = self._operands(consumption, term, name)
                 if values is None:
-                    consumption.unknown.append(name)
+                    if name not in consumption.problems:
+                        consumption.unknown.append(name)
                     return
                 try:
                     value = compute(term.template, values, term.names)
@@ -242,30 +245,40 @@ class Consumer:
             raise AssertionError("an absent reference outside first and exists passed validation")
         else:
             consumption.shown[name] = self.graph.source_id(term)
-            entry = self._source(consumption, term, table.opens_texts(slot))
+            entry = self._source(consumption, term, name, table.opens_texts(slot))
             if entry is None:
-                consumption.unknown.append(name)
+                if name not in consumption.problems:
+                    consumption.unknown.append(name)
             else:
                 consumption.entries[name] = entry
 
     # `opens` is about what the step receives. As an operand of an expression, a file is only its hash.
 
-    def _source(self, consumption: Consumption, source: Source, opens: Opens = Opens.NOWHERE) -> Entry | None:
-        """The entry of a required source; None if it is pending or absent."""
+    def _source(
+        self, consumption: Consumption, source: Source, slot: str, opens: Opens = Opens.NOWHERE
+    ) -> Entry | None:
+        """The entry of a required source; None if it is pending, absent, or no element of its list, which is a problem
+        of the slot."""
         if isinstance(source, InputAt):
             return _input_entry(source, opens)
-        state = self.artifact_state(source)
+        state = self.states.of(source)
         if isinstance(state, Available):
             return self._artifact_entry(source, state, opens)
         if state is None:
             consumption.inactive_by = consumption.inactive_by or self.graph.artifact_id(source)
+        elif isinstance(state, NoElement):
+            consumption.problems[slot] = state.message
         else:
-            consumption.singles[source] = None
+            consumption.singles[source.whole] = None
             consumption.maybe = consumption.maybe or state.maybe
         return None
 
     def _artifact_entry(self, at: ArtifactAt, available: Available, opens: Opens) -> Entry:
-        form = artifact_form(self.graph.tables[at.table], at.artifact, opens)
+        table = self.graph.tables[at.table]
+        if at.element is None:
+            form = artifact_form(table, at.artifact, opens)
+        else:
+            form = form_of(element_type(table.artifacts[at.artifact].type), available.suffix, opens)
         return Entry(self.graph.artifact_id(at), available.sha256, form, available.value, at)
 
     def _group(self, group: Group, opens: Opens = Opens.NOWHERE) -> GroupState:
@@ -283,14 +296,17 @@ class Consumer:
                 entries.append(_under(_input_entry(member, opens), own))
                 ids.append(member.id)
                 continue
-            state = self.artifact_state(member)
-            if state is None:
-                continue  # a fan-in leaves out inactive members
-            ids.append(self.graph.artifact_id(member))
+            state = self.states.of(member)
+            if state is None or isinstance(state, NoElement):
+                continue  # a fan-in leaves out inactive members, and lists without that element
             if isinstance(state, Pending):
-                pending.append(member)
-            else:
-                entries.append(_under(self._artifact_entry(member, state, opens), own))
+                ids.append(self.graph.artifact_id(member))
+                pending.append(member.whole)
+                continue
+            for at, available in self.states.members(member, state):
+                ids.append(self.graph.artifact_id(at))
+                under_key = own if at is member or group.keys is None else own + format_indices([key_of(at)])
+                entries.append(_under(self._artifact_entry(at, available, opens), under_key))
         group_state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
         if self.is_final is None or all(map(self.is_final, pending)):
             self._groups[key] = group_state
@@ -306,13 +322,13 @@ class Consumer:
             if isinstance(candidate, InputAt):
                 left.append(candidate.id)
                 return (_input_entry(candidate, opens) if len(left) == 1 else None), left
-            state = self.artifact_state(candidate)
-            if state is None:
+            state = self.states.of(candidate)
+            if state is None or isinstance(state, NoElement):
                 continue
             left.append(self.graph.artifact_id(candidate))
             if isinstance(state, Available):
                 return (self._artifact_entry(candidate, state, opens) if len(left) == 1 else None), left
-            consumption.singles[candidate] = None
+            consumption.singles[candidate.whole] = None
             if not state.maybe:
                 return None, left
         if left:  # all of them may turn out to be inactive
@@ -342,17 +358,18 @@ class Consumer:
 
     # -- values and conditions --
 
-    def _operands(self, consumption: Consumption, term: Computed, optional: frozenset[int]) -> list[Any] | None:
+    def _operands(self, consumption: Consumption, term: Computed, slot: str) -> list[Any] | None:
         """The values of all operands, or None if one is pending or absent."""
+        optional = optional_operands(term.template)
         values: list[Any] = []
         complete = True
         for i, operand in enumerate(term.operands):
-            known, value = self._operand(consumption, operand, optional=i in optional)
+            known, value = self._operand(consumption, operand, slot, optional=i in optional)
             complete = complete and known
             values.append(value)
         return values if complete else None
 
-    def _operand(self, consumption: Consumption, operand: Operand, *, optional: bool) -> tuple[bool, Any]:
+    def _operand(self, consumption: Consumption, operand: Operand, slot: str, *, optional: bool) -> tuple[bool, Any]:
         if isinstance(operand, Absent):
             return True, ABSENT
         if isinstance(operand, Group):
@@ -363,9 +380,9 @@ class Consumer:
         if isinstance(operand, FirstOf):
             entry, _ = self._first(consumption, operand)
             return entry is not None, None if entry is None else _entry_value(entry)
-        if optional and isinstance(operand, ArtifactAt) and self.artifact_state(operand) is None:
+        if optional and isinstance(operand, ArtifactAt) and isinstance(self.states.of(operand), NoElement | None):
             return True, ABSENT
-        entry = self._source(consumption, operand)
+        entry = self._source(consumption, operand, slot)
         return entry is not None, None if entry is None else _entry_value(entry)
 
     def _condition(self, consumption: Consumption, table: JobTable, position: int) -> None:
@@ -375,8 +392,7 @@ class Consumer:
         if shared and id(term) in self._decided:
             consumption.decision = self._decided[id(term)]
             return
-        optional = optional_operands(term.template)
-        values = self._operands(consumption, term, optional)
+        values = self._operands(consumption, term, "if")
         if consumption.inactive_by is not None:
             return
         if values is None or consumption.waits:  # no slot was looked at yet, so only the condition can wait
@@ -404,9 +420,10 @@ class Consumer:
                     if isinstance(source, InputAt):
                         named[source.id] = source.value.value
                         continue
-                    state = self.artifact_state(source)
-                    if isinstance(state, Available):
-                        named[self.graph.artifact_id(source)] = state.sha256 if state.value is UNSET else state.value
+                    state = self.states.of(source)
+                    for at, available in self.states.members(source, state) if isinstance(state, Available) else ():
+                        value = available.sha256 if available.value is UNSET else available.value
+                        named[self.graph.artifact_id(at)] = value
         return named
 
 

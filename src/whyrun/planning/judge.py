@@ -20,14 +20,15 @@ from msgspec import UNSET
 from whyrun.graph.fingerprint import counted, prefix
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt, Graph, JobTable
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.artifact_states import ArtifactState, Available, Pending
+from whyrun.planning.consume import Consumer, Consumption
 from whyrun.planning.reason_base import Case, PendingFanIns
 from whyrun.planning.reasons import KINDS, Reason, find_reasons, why_executed
 from whyrun.planning.reuse import Candidate, Others, Reuse, attempts_by_fingerprint, candidates, is_undone
 from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.workflow.model import VALUE_TYPES
+from whyrun.workflow.arrays import is_value_type
 
 if TYPE_CHECKING:
     from whyrun.artifacts.shared.result import SharedResult
@@ -116,7 +117,7 @@ class Judge:
             sha = self.snapshot.shas[at.table][at.artifact][at.position]
             assert sha is not None, missing_of_clean(self.graph, at)
             spec = self.graph.tables[at.table].artifacts[at.artifact]
-            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or is_value_type(spec.type) else UNSET)
         if verdict.reuse is not None:
             output = verdict.reuse.outputs[self.graph.tables[at.table].artifacts[at.artifact].key_at(at.position)]
             return Available(output.sha256, output.value)

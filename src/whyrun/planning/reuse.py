@@ -14,7 +14,7 @@ from whyrun.graph.tables import JobTable
 from whyrun.ids import artifact_id, parse_id_of
 from whyrun.snapshot.records import Attempt, Output, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.workflow.model import VALUE_TYPES
+from whyrun.workflow.arrays import elements_of, is_array, is_value_type
 
 if TYPE_CHECKING:
     from whyrun.artifacts.shared.result import SharedResult
@@ -148,7 +148,15 @@ def _earlier_result(
             return Candidate(source, rejected=f"its {id_} has another type or suffix")
         if output.value is UNSET and output.bytes_key in lost:
             return Candidate(source, rejected=f"the bytes of its {id_} are gone")
-        outputs[spec.key_at(position)] = output
+        key = spec.key_at(position)
+        for element in elements_of(output.value) if is_array(spec.type) else ():
+            part = by_id.get(id_ + element.text)
+            if part is None:
+                return Candidate(source, rejected=f"it has no {id_}{element.text}")
+            if part.value is UNSET and part.bytes_key in lost:
+                return Candidate(source, rejected=f"the bytes of its {part.id} are gone")
+            outputs[key + element.text] = part
+        outputs[key] = output
     recorded_in = None if attempt.run == attempt.made_in else run_name(attempt.run)
     return Candidate(source, Reuse(run, from_step, outputs, recorded_in=recorded_in))
 
@@ -164,11 +172,17 @@ def _shared_result(table: JobTable, position: int, result: SharedResult) -> Cand
             return Candidate(SHARED, rejected=f"it has no {key}")
         if (made.type, made.suffix) != (spec.type, recorded_suffix(table, a)):
             return Candidate(SHARED, rejected=f"its {key} has another type or suffix")
-        if (made.value is UNSET) == (spec.is_leaf or spec.type in VALUE_TYPES):
+        if (made.value is UNSET) == (spec.is_leaf or is_value_type(spec.type)):
             # Of leaves and value outputs planning needs the value; of all others, the bytes and no value.
             return Candidate(SHARED, rejected=f"its {key} has a value instead of bytes, or the other way round")
         held = () if made.value is UNSET else (made.value,)
-        outputs[key] = Output(
-            table.artifact_id(a, position), made.sha256, made.size, made.type, None, held, made.suffix
-        )
+        whole = table.artifact_id(a, position)
+        for element in elements_of(made.value) if is_array(spec.type) else ():
+            part = by_key.get(key + element.text)
+            if part is None:
+                return Candidate(SHARED, rejected=f"it has no {key}{element.text}")
+            own = () if part.value is UNSET else (part.value,)
+            id_ = whole + element.text
+            outputs[key + element.text] = Output(id_, part.sha256, part.size, part.type, None, own, part.suffix)
+        outputs[key] = Output(whole, made.sha256, made.size, made.type, None, held, made.suffix)
     return Candidate(SHARED, Reuse(SHARED, "", outputs, result))

@@ -19,6 +19,7 @@ from whyrun.snapshot.reads import ObservedReads, has_own_packages
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
+from whyrun.workflow.arrays import Element, element_type, elements_of, is_array, published_path
 from whyrun.workflow.model import VALUE_TYPES
 
 if TYPE_CHECKING:
@@ -220,18 +221,18 @@ def build_planning_snapshot(
     reads = _look_at_reads(graph, log, observe, joined)
     graph = graph if reads is None else reads.look(graph, rows, actions)
     _check_foreign_ids(graph, log, joined)
-    files = observe.changed_files(*_published(graph, shas, sections=False))
-    sites, expected = _published(graph, shas, sections=True)
+    files = observe.changed_files(*_published(graph, joined, sections=False))
+    sites, expected = _published(graph, joined, sections=True)
     if sites:
         files = {**files, **observe.changed_sections(sites, expected)}
     lost = set(observe.lost_blobs(_blob_checks(graph, joined)))
-    _remove_unavailable(graph, shas, files, lost)
+    _remove_unavailable(graph, joined, shas, files, lost)
     snapshot = PlanningSnapshot(graph, records, actions, files, frozenset(lost), running, rows=rows, shas=shas)
     denied = ask(snapshot) if ask is not None else {}
     if denied:
         files = {**files, **denied}
         shas = [[column.copy() for column in columns] for columns in shas]
-        _remove_unavailable(graph, shas, files, lost)
+        _remove_unavailable(graph, joined, shas, files, lost)
         snapshot = replace(snapshot, files=files, shas=shas)
     suspects = find_suspects(snapshot, [table.fingerprints for table in joined], {} if memo is None else memo)
     if reads is not None:
@@ -291,7 +292,25 @@ def _check_foreign_ids(graph: Graph, log: LogReader, joined: Sequence[JoinedTabl
             raise error("LOG_DAMAGED", f"the log names `{id_}`: {problem.diagnostics[0].message}") from None
 
 
-def _published(graph: Graph, shas: list[list[HashColumn]], *, sections: bool) -> tuple[list[str], HashColumn]:
+def _elements(table: JobTable, artifact: int, joined: JoinedTable) -> Iterator[tuple[int, Element]]:
+    """The elements of the recorded arrays, each with its row."""
+    for p, sha in enumerate(joined.shas[artifact]):
+        record = joined.rows[p] if sha is not None else None
+        if record is not None:
+            whole = table.artifact_id(artifact, p)
+            recorded = next((output.value for output in record.latest.outputs if output.id == whole), ())
+            yield from ((p, element) for element in elements_of(recorded))
+
+
+def _published_elements(table: JobTable, artifact: int, joined: JoinedTable) -> Iterator[tuple[int, tuple[str, str]]]:
+    """The files of published arrays with the hash that each should have, each with its row."""
+    output = table.output_of(artifact)
+    assert output.paths is not None
+    for p, element in _elements(table, artifact, joined):
+        yield p, (published_path(output.paths[p], element, output.type), element.sha256)
+
+
+def _published(graph: Graph, joined: Sequence[JoinedTable], *, sections: bool) -> tuple[list[str], HashColumn]:
     """The published files (or sections of files) to check, and the hash that each should have."""
     paths: list[str] = []
     expected: list[HashColumn] = []
@@ -300,7 +319,12 @@ def _published(graph: Graph, shas: list[list[HashColumn]], *, sections: bool) ->
             output = table.output_of(a)
             if spec.is_leaf or output.paths is None or output.append != sections:
                 continue
-            column = shas[table.number][a]
+            column = joined[table.number].shas[a]
+            if is_array(spec.type):
+                files = [file for _, file in _published_elements(table, a, joined[table.number])]
+                paths.extend(path for path, _ in files)
+                expected.append(HashColumn.of([sha for _, sha in files]))
+                continue
             if column.is_complete:
                 paths.extend(output.paths)
                 expected.append(column)
@@ -313,18 +337,54 @@ def _published(graph: Graph, shas: list[list[HashColumn]], *, sections: bool) ->
 
 def _blob_checks(graph: Graph, joined: Sequence[JoinedTable]) -> list[BlobCheck]:
     """Outputs without a path are in the store only. Small values are in the log itself."""
-    return [
-        BlobCheck(sha, size, spec.type, None, sha)
+    stored = [
+        (table, a, spec)
         for table in graph.tables
         for a, spec in enumerate(table.artifacts)
         if not spec.is_leaf and spec.type not in VALUE_TYPES and table.output_of(a).paths is None
+    ]
+    whole = [
+        BlobCheck(sha, size, spec.type, None, sha)
+        for table, a, spec in stored
+        if not is_array(spec.type)
         for sha, size in zip(joined[table.number].shas[a], joined[table.number].sizes[a], strict=True)
         if sha is not None
     ]
+    elements = [
+        BlobCheck(element.sha256, element.size, element_type(spec.type), None, element.sha256)
+        for table, a, spec in stored
+        if is_array(spec.type) and element_type(spec.type) not in VALUE_TYPES
+        for _, element in _elements(table, a, joined[table.number])
+    ]
+    return whole + elements
+
+
+def _remove_unavailable_arrays(
+    table: JobTable,
+    artifact: int,
+    joined: JoinedTable,
+    column: HashColumn,
+    files: Mapping[str, str],
+    lost: Collection[str],
+) -> None:
+    """An array is there if all its elements are."""
+    output = table.output_of(artifact)
+    if output.paths is not None:
+        gone = {p for p, (path, _) in _published_elements(table, artifact, joined) if path in files}
+    elif element_type(output.type) not in VALUE_TYPES:
+        gone = {p for p, element in _elements(table, artifact, joined) if element.sha256 in lost}
+    else:
+        return
+    for p in gone:
+        column[p] = None
 
 
 def _remove_unavailable(
-    graph: Graph, shas: Sequence[Sequence[HashColumn]], files: Mapping[str, str], lost: Collection[str]
+    graph: Graph,
+    joined: Sequence[JoinedTable],
+    shas: Sequence[Sequence[HashColumn]],
+    files: Mapping[str, str],
+    lost: Collection[str],
 ) -> None:
     """Clear the hashes of outputs that are recorded, but no longer there."""
     if not files and not lost:
@@ -335,7 +395,9 @@ def _remove_unavailable(
                 continue
             column = shas[table.number][a]
             paths = table.output_of(a).paths
-            if paths is not None:
+            if is_array(spec.type):
+                _remove_unavailable_arrays(table, a, joined[table.number], column, files, lost)
+            elif paths is not None:
                 for p, path in enumerate(paths):
                     if path in files:
                         column[p] = None

@@ -62,6 +62,7 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     kept: tuple[str, str] | None = None  # who kept the result, and why
     reads: int = 0  # what it read undeclared, and the packages that it imported: numbers of `Observations`
     packages: int = 0
+    costs: dict[str, str] | None = None  # what its result cost, by currency: see `money.Totals.to_record`
 
     @property
     def made_in(self) -> int:

@@ -20,6 +20,7 @@ from whyrun.graph.tables import (
 )
 from whyrun.snapshot.reads import ObservedReads
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
+from whyrun.workflow.arrays import Element, ListIndex
 from whyrun.workflow.inputs import InputValue
 
 if TYPE_CHECKING:
@@ -204,7 +205,22 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
         wanted = table.artifact_id(at.artifact, at.position)
         return next(o for o in record.latest.outputs if o.id == wanted)
 
+    def elements(self, at: ArtifactAt) -> Collection[Element]:
+        """The elements of an available array, as its list names them."""
+        return self._lists.elements(at.whole, self.output(at.whole).value).values()
+
+    def element(self, at: ArtifactAt) -> Element | None:
+        """The element of an available array that has this key."""
+        assert at.element is not None
+        return self._lists.element(at.whole, self.output(at.whole).value, at.element)
+
+    @cached_property
+    def _lists(self) -> ListIndex:
+        return ListIndex()
+
     def value(self, at: ArtifactAt) -> Any:
+        if at.element is not None and (element := self.element(at)) is not None:
+            return element.value if element.value is not msgspec.UNSET else element.sha256
         output = self.output(at)
         return output.value if output.value is not msgspec.UNSET else output.sha256
 

@@ -20,6 +20,7 @@ from whyrun.graph.fingerprint import (
     artifact_form,
     counted,
     fingerprint,
+    form_of,
     group_token,
     input_form,
     input_tokens,
@@ -37,13 +38,14 @@ from whyrun.graph.tables import (
     InputAt,
     JobTable,
     Known,
-    Opens,
     SameTerm,
     Term,
 )
 from whyrun.graph.template import compute
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import Element, Every, element_type
 from whyrun.workflow.expressions.expression import ExpressionError
+from whyrun.workflow.model import Opens
 
 
 class _Tokens(msgspec.Struct, frozen=True):
@@ -185,11 +187,24 @@ def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens)
 def _token_of_group(snapshot: PlanningSnapshot, group: Group, opens: Opens) -> str | None:
     tokens: list[str] = []
     for number, member in enumerate(group.members):
-        plain = _plain_token(snapshot, member, opens)
-        if plain is None:
+        keys = () if group.keys is None else group.keys[number]
+        if isinstance(member, ArtifactAt) and isinstance(member.element, Every):
+            if snapshot.shas[member.table][member.artifact][member.position] is None:
+                return None
+            for element in snapshot.elements(member):
+                plain = _element_token(snapshot, member, element, opens)
+                tokens.append(plain if group.keys is None else under(plain, (*keys, element.key)))
+            continue
+        one = _plain_token(snapshot, member, opens)
+        if one is None:
             return None
-        tokens.append(plain if group.keys is None else under(plain, group.keys[number]))
+        tokens.append(under(one, keys))
     return group_token(tokens) if tokens or group.keys is None else f"v{EMPTY_MAPPING}"
+
+
+def _element_token(snapshot: PlanningSnapshot, at: ArtifactAt, element: Element, opens: Opens) -> str:
+    spec = snapshot.dependency_graph.tables[at.table].artifacts[at.artifact]
+    return token(form_of(element_type(spec.type), element.suffix, opens), element.sha256)
 
 
 def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | None:
@@ -201,6 +216,9 @@ def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | 
         sha = snapshot.shas[term.table][term.artifact][term.position]
         if sha is None:
             return None
+        if term.element is not None:
+            element = snapshot.element(term)
+            return None if element is None else _element_token(snapshot, term, element, opens)
         producer = snapshot.dependency_graph.tables[term.table]
         return token(artifact_form(producer, term.artifact, opens), sha)
     if isinstance(term, Computed):
@@ -210,6 +228,8 @@ def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | 
                 values.append(operand.value.value)
             elif isinstance(operand, ArtifactAt):
                 if snapshot.shas[operand.table][operand.artifact][operand.position] is None:
+                    return None
+                if operand.element is not None and snapshot.element(operand) is None:
                     return None
                 values.append(snapshot.value(operand))
             else:

@@ -74,7 +74,7 @@ def run_view(state: State, params: Params) -> dict[str, Any]:
     if live:
         told.last = max(told.last, time.time() - told.began)  # steps that run have logged nothing for a while
     lines, more = _tail(run.path / "whyrun.log", last_lines)
-    usage, by_job = _usage(run.path / "metrics.jsonl", told)
+    usage, by_job = _usage(run, told)
     answer = {
         "command": _command(state, "show", run.name),
         "id": run.name,
@@ -240,8 +240,10 @@ def _progress(state: State, told: _Told, live: bool) -> dict[str, Any]:
     }
 
 
-def _usage(path: Path, told: _Told) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What the steps of a run used, in all and by job, from its metrics."""
+def _usage(run: RunRef, told: _Told) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """What the steps of a run used, in all and by job, from its metrics, and what they spent, as text."""
+    from whyrun.evidence.queries.costs import cost_rows, spent_in
+
     jobs: dict[str, dict[str, Any]] = {}
 
     def row(step: str) -> dict[str, Any]:
@@ -254,19 +256,21 @@ def _usage(path: Path, told: _Told) -> tuple[dict[str, Any], list[dict[str, Any]
         one["steps"] += 1
         one["seconds"] += seconds
         one["failed"] += step in told.failed
-    for metric in _metrics(path):
+    for metric in _metrics(run.path / "metrics.jsonl"):
         id_, name, value = metric.get("step_id"), metric.get("metric"), metric.get("value")
         if not isinstance(id_, str) or not isinstance(value, int | float) or not id_.startswith("Job:"):
             continue
         one = row(id_)
         if name == "max_rss_bytes":
             one[name] = max(one[name] or 0, int(value))
-        elif name in ("cpu_seconds", "cost"):
+        elif name == "cpu_seconds":
             one[name] = (one[name] or 0.0) + value
+    for spent in cost_rows([run], "job"):
+        row(f"Job:{spent.name}")["cost"] = spent.spent.text()
     rows = sorted(jobs.values(), key=lambda one: -one["seconds"])
-    known = {name: [one[name] for one in rows if one[name] is not None] for name in ("cpu_seconds", "cost")}
+    cpu = [one["cpu_seconds"] for one in rows if one["cpu_seconds"] is not None]
     peak = [one["max_rss_bytes"] for one in rows if one["max_rss_bytes"] is not None]
-    usage = {name: sum(values) if values else None for name, values in known.items()}
+    usage = {"cpu_seconds": sum(cpu) if cpu else None, "cost": spent_in(run).text() or None}
     return {**usage, "max_rss_bytes": max(peak, default=None)}, rows
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from typing import Any, Literal
 
 import msgspec
@@ -30,6 +31,20 @@ MODES = (SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL)
 MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action → its operation
 AGGREGATING_ACTION = "data/aggregate"
 CHECKING_ACTION = "data/check"
+
+
+class Opens(IntEnum):
+    """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
+    always receives the path, and so does a function within lists and mappings."""
+
+    NOWHERE = 0
+    ALONE = 1  # not in lists and mappings
+    ANYWHERE = 2
+
+    @property
+    def inside(self) -> Opens:
+        """The same within a list or mapping."""
+        return self if self is Opens.ANYWHERE else Opens.NOWHERE
 
 
 class Place(msgspec.Struct, frozen=True):

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import msgspec
 
+from whyrun.workflow.arrays import is_array
 from whyrun.workflow.model import LeafDecl, Place, Type
 
 _Value = TypeVar("_Value")
@@ -59,6 +60,10 @@ class OutputShape(msgspec.Struct, frozen=True):
 
     type: str | None
     leaves: tuple[LeafDecl, ...] | None
+
+    @property
+    def is_array(self) -> bool:
+        return self.type is not None and is_array(self.type)
 
 
 class JobShape(msgspec.Struct, frozen=True):

@@ -16,6 +16,7 @@ from urllib.parse import quote, urljoin
 import msgspec
 
 from whyrun.actions.base import Action, WorkerContext
+from whyrun.actions.http.billing import Billing
 from whyrun.actions.http.exchange import (
     ABSENT,
     MOVED,
@@ -89,12 +90,14 @@ class Call:
 
     def __init__(self, params: Params, context: WorkerContext) -> None:
         self.params, self.context = params, context
-        self.submission = Submission(params, context)
+        self.billing = Billing(params, context)
+        self.submission = Submission(params, context, self.billing)
         self.limits = Limits(seconds(params.connect_timeout), seconds(params.timeout), params.max_bytes)
         self.body_path = context.output("Body") if "Body" in context.output_names else None
         self.wants_json = bool(
             "Answer" in context.output_names or params.result or params.download is not None or params.poll
-        )
+            or isinstance(params.cost, dict) or (params.cost or "").startswith("/")
+        )  # fmt: skip
         if params.download is not None and self.body_path is None:
             raise ValueError("`download` writes the output `Body`, which the job does not declare")
 
@@ -205,10 +208,12 @@ class Call:
             document = parsed(answer)
             for pointer, wanted in poll.fail.items():
                 if matches(document, pointer, wanted):
+                    self.bill(answer)
                     self.submission.forget()  # polling again would give the same answer
                     message = f"request {id_} failed: `{pointer}` is {plain(value_at(document, pointer))}"
                     raise RequestFailed(f"{message}: {described(answer)}")
             if all(matches(document, pointer, wanted) for pointer, wanted in poll.until.items()):
+                self.bill(answer)
                 return answer
             state = {pointer: value_at(document, pointer) for pointer in poll.until}
             if state != logged:
@@ -222,6 +227,11 @@ class Call:
                 raise PollTimedOut(f"{message}: {described(answer)}")
             every = max(seconds(wait.every), min(retry_after(answer) or 0.0, seconds(self.params.retries.limit)))
             self.pause(min(every, left))
+
+    def bill(self, answer: Answer) -> None:
+        """A polled request has ended: its answer may tell what it cost."""
+        if self.submission.bill is not None and self.params.cost is not None:
+            self.billing.answered(answer, self.submission.bill, last=True)
 
     def gone(self, gone: RequestGone, id_: RequestId, *, was_known: bool) -> RequestGone:
         """The error for a request that the service does not know.
@@ -277,6 +287,8 @@ class Call:
             problem: Exception
             try:
                 answer = self.follow_redirects(request, is_fine, repeatable=repeatable, sink=sink)
+                if submits and not (self.params.poll is not None and is_good(answer.status)):
+                    self.bill_answer(answer)
                 if is_fine(answer.status):
                     return answer
                 again = self.params.is_retried(answer.status) or answer.status in also
@@ -286,6 +298,8 @@ class Call:
                 again, problem = True, failed
             except AnswerLost as failed:
                 again, problem = repeatable, failed
+                if submits and self.params.key_header is None:
+                    self.billing.lost()
                 if not repeatable:
                     hint = "it may have been accepted, so this attempt does not send it again (see `idempotency_key`)"
                     problem = AnswerLost(f"{failed}; {hint}")
@@ -305,6 +319,12 @@ class Call:
                 self.context.task("EXECUTES", f"{problem}; again in {wait:g}s ({left})", _SUMMARY)
             self.pause(wait)
         raise AssertionError("the last try returns or raises")
+
+    def bill_answer(self, answer: Answer) -> None:
+        """A request without polling was answered, or one with polling refused; a refusal may cost something, too."""
+        if self.billing.is_paid:
+            key = self.submission.idempotency_key() if self.params.key_header is not None else None
+            self.billing.answered(answer, key, last=True)
 
     def delay(self, number: int, answer: Answer | None, problem: Exception) -> float:
         limit = seconds(self.params.retries.limit)

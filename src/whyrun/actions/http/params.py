@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from whyrun.actions.http.exchange import split_url
 from whyrun.actions.parameters import Meta, Parameters
 from whyrun.actions.problem import Problem
+from whyrun.money import DEFAULT_CURRENCY, check_currency, decimal
 from whyrun.workflow import advice
 from whyrun.workflow.fields import parse_duration
 
@@ -23,6 +24,7 @@ Longer = Annotated[str, _POSITIVE] | Annotated[float, Meta(gt=0, title="a number
 Pointer = Annotated[str, Meta(pattern=r"^(/.*)?$", title="a JSON pointer like `/id`")]
 Scalar = str | int | float | bool | None
 Query = dict[str, Scalar | list[Scalar]]
+Price = int | float | str  # a decimal; a text is taken as it is written
 Status = Annotated[int, Meta(ge=100, le=599)]
 
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -90,7 +92,9 @@ def _is_header(name: str) -> bool:
 
 
 class Params(Parameters):
-    uncounted: ClassVar[tuple[str, ...]] = ("timeout", "connect_timeout", "retries", "wait", "max_bytes")
+    uncounted: ClassVar[tuple[str, ...]] = (
+        "timeout", "connect_timeout", "retries", "wait", "max_bytes", "cost", "price", "currency",
+    )  # fmt: skip
 
     url: Annotated[str, Meta(pattern="^https?://", title="an address that starts with `http://` or `https://`")]
     method: Annotated[
@@ -116,6 +120,14 @@ class Params(Parameters):
     max_bytes: Annotated[int, Meta(gt=0, description="of an answer")] = 64 * 1024 * 1024
     poll: Annotated[Poll | None, Meta(description="submit, then poll until done")] = None
     wait: Annotated[Wait, Meta(description="how `poll` waits")] = Wait()
+    cost: Annotated[
+        str | dict[Pointer, Price] | None,
+        Meta(description="where an answer tells the cost: a JSON pointer, a header, or pointers with prices of a unit"),
+    ] = None
+    price: Annotated[
+        Price | None, Meta(description="of one request; it is also what is recorded if there is no `cost`")
+    ] = None
+    currency: Annotated[str, Meta(description="of `cost` and `price`")] = DEFAULT_CURRENCY
 
     def __post_init__(self) -> None:
         check_url("url", self.url)
@@ -134,6 +146,15 @@ class Params(Parameters):
                 raise ValueError(f"the action itself sets the header `{name}`; remove it")
             if not value.isprintable() or not value.isascii():
                 raise ValueError(f"the header `{name}` contains characters that headers cannot have")
+        if isinstance(self.cost, str) and not self.cost.startswith("/") and not _is_header(self.cost):
+            hint = f": write `/{self.cost}`" if self.cost.isidentifier() else ""
+            raise ValueError(f"`cost` must be a JSON pointer, or the name of a header with a `-` in it{hint}")
+        if isinstance(self.cost, dict):
+            for pointer, price in self.cost.items():
+                decimal(f"`cost.{pointer}`", price)
+        if self.price is not None:
+            decimal("`price`", self.price)
+        check_currency(self.currency)
         if isinstance(self.idempotency_key, str) and not _HEADER.fullmatch(self.idempotency_key):
             raise ValueError("`idempotency_key` must be true, or the name of the header for the key")
 

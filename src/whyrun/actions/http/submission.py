@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import WorkerContext
+from whyrun.actions.http.billing import Billing
 from whyrun.actions.http.exchange import (
     ABSENT,
     Answer,
@@ -53,6 +54,7 @@ class _Kept(msgspec.Struct, frozen=True):
     headers: dict[str, str]
     body: str
     lost: str = ""
+    bill: str = ""  # names the purchase: see `Billing.answered`
 
     def answer(self) -> Answer:
         return Answer(self.status, self.headers, self.url, self.body.encode())
@@ -69,8 +71,10 @@ class _Received(msgspec.Struct, frozen=True):
 
 
 class Submission:
-    def __init__(self, params: Params, context: WorkerContext) -> None:
-        self._context = context
+    def __init__(self, params: Params, context: WorkerContext, billing: Billing) -> None:
+        self._context, self._billing = context, billing
+        self._has_key = params.key_header is not None
+        self.bill: str | None = None  # of the request that was submitted
         self._wanted = params.result, params.download, msgspec.json.encode(params.expect).decode()
         identity = _identity(params, context)
         self._request, self._key, self._answer = (
@@ -89,7 +93,15 @@ class Submission:
         return str(key)
 
     def keep(self, answer: Answer, poll: Poll) -> RequestId:
-        """Remember the submission and the id in the answer, before polling starts."""
+        """Remember the submission and the id in the answer, before polling starts. Then record what it cost."""
+        self.bill = self._new_bill()
+        try:
+            return self._keep(answer, poll)
+        finally:
+            if self.bill is not None:
+                self._billing.answered(answer, self.bill, last=False)
+
+    def _keep(self, answer: Answer, poll: Poll) -> RequestId:
         id_: RequestId | None = None
         missing: MalformedAnswer | None = None
         try:
@@ -123,6 +135,9 @@ class Submission:
         if remembered is None:
             return None
         kept = msgspec.convert(remembered, _Kept)
+        if kept.bill:  # a kill may have come before its cost was recorded
+            self.bill = kept.bill
+            self._billing.answered(kept.answer(), kept.bill, last=False)
         if not kept.lost and not is_expected(kept.status):
             message = "an earlier attempt submitted it: correct `expect`, or submit it again with `--force`"
             raise UnexpectedStatus(f"{described(kept.answer())}; {message}")
@@ -172,8 +187,21 @@ class Submission:
 
     def _remember(self, answer: Answer, poll: Poll, id_: RequestId | None, lost: str = "") -> None:
         body = answer.body.decode("utf-8", "backslashreplace")[:_BODY]
-        kept = _Kept(id_, _id_source(poll), answer.status, answer.url, _headers(answer), body, lost)
-        self._context.remember(self._request, self._context.without_secrets(msgspec.to_builtins(kept)))
+        kept = _Kept(id_, _id_source(poll), answer.status, answer.url, _headers(answer), body, lost, self.bill or "")
+        fields = msgspec.to_builtins(kept)
+        if self.bill is None:
+            del fields["bill"]
+        self._context.remember(self._request, self._context.without_secrets(fields))
+
+    def _new_bill(self) -> str | None:
+        """A name for what is bought with this submission; None if its cost is not recorded."""
+        if not self._billing.is_paid:
+            return None
+        if self._has_key:
+            return self.idempotency_key()
+        import uuid
+
+        return str(uuid.uuid4())
 
 
 def _headers(answer: Answer) -> dict[str, str]:

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.run.session import RunResult
     from whyrun.log.events import StepSkipped
+    from whyrun.money import Totals
     from whyrun.planning.plan import Plan, PlanOptions
     from whyrun.project import Project
     from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -178,10 +179,11 @@ def execute(
         logger.finish()
     failures = failures_of(project, result)
     saved_time = seconds_saved(project, result, snapshots[0])
+    saved_money = money_saved(project, result, snapshots[0])
     if result.run is not None:
         style = "green" if result.exit_code == 0 else "red"
         again = rerun_options(options, run_options, unfinished_forced(project, result))
-        logger.say(summary(project, result, failures, saved_time, again), style)
+        logger.say(summary(project, result, failures, saved_time, again, saved_money), style)
         left = count_leftover_files(snapshots[0].records, snapshots[0].dependency_graph, project.observer().stands)
         if left:
             what, them = ("file or section belongs", "it") if left == 1 else ("files or sections belong", "them")
@@ -189,6 +191,7 @@ def execute(
             logger.note(f"{left} published {what} to no job any more: {status}")
     if as_json:
         body = {**result.to_json(), "saved_seconds": round(saved_time, 3)}
+        body |= {"saved": saved_money.to_json()} if saved_money else {}
         print_json({**body, "failed": [failure.to_json() for failure in failures]})
     return result.exit_code
 
@@ -239,7 +242,9 @@ def rerun_options(options: PlanOptions, run_options: RunOptions, unfinished: lis
     return "".join(f" {shlex.quote(word)}" for word in words)
 
 
-def summary(project: Project, result: RunResult, failures: list[Failure], saved_time: float, options: str) -> str:
+def summary(
+    project: Project, result: RunResult, failures: list[Failure], saved_time: float, options: str, saved_money: Totals
+) -> str:
     from whyrun.console.files import relative
     from whyrun.console.render import NextCommands, SummaryFacts, run_summary
 
@@ -254,6 +259,8 @@ def summary(project: Project, result: RunResult, failures: list[Failure], saved_
         saved=saved_time,
         usage=result.usage.to_json(),
         failures=failures,
+        spent=result.usage.spent.text(),
+        spared=saved_money.text(),
         evidence=relative(project.state.runs_dir / result.run),
         shared="" if result.shared is None else result.shared.summary(),
     )
@@ -268,6 +275,14 @@ def seconds_saved(project: Project, result: RunResult, snapshot: PlanningSnapsho
     own = [event.step_id for event in reused if event.shared is None]
     shared: list[float] = [event.shared.get("duration", 0.0) for event in reused if event.shared is not None]
     return saved_seconds(result.plan, snapshot, own) + sum(shared)
+
+
+def money_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot) -> Totals:
+    """What the results cost that this run did not buy again."""
+    from whyrun.planning.answers.prices import saved_costs
+
+    reused = reused_steps(project, result) if result.counts.reused else []
+    return saved_costs(result.plan, snapshot, [event.step_id for event in reused if event.shared is None])
 
 
 def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:

@@ -64,6 +64,10 @@ def _plain(name: str, value: Any) -> str:
             return duration_text(value)
         case "started" | "ended":
             return local_time(value)
+        case "spent":
+            from whyrun.money import totals_of
+
+            return totals_of([value]).text()
         case "value":
             return value_text(value, 1000)
         case "state" | "job_state":

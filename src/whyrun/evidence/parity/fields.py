@@ -76,6 +76,11 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
     ev.RequestRecorded: Declared(
         ("step_id", "key"), ("fingerprint",), {"value": "it is the id that the service gave this request"}
     ),
+    ev.CostRecorded: Declared(
+        ("step_id", "item"),
+        ("amount", "currency", "quantity"),
+        {"request": "it is the id that the service gave this request"},
+    ),
     ev.ArtifactAdopted: Declared(
         ("artifact",),
         ("step_id", "type", "fingerprint", "bindings", "suffix", "path", "section"),

@@ -90,7 +90,7 @@ class EventConsistency:
                 self.kept.append(event)
             case ev.CfgMaterialized():
                 self._cfg.setdefault(event.path, line)
-            case ev.Task() | ev.RequestRecorded():
+            case ev.Task() | ev.RequestRecorded() | ev.CostRecorded():
                 attempt = self._latest.get(event.step_id)
                 if attempt is None or not attempt.open:
                     yield "the step is not running: its attempt has not begun, or has ended", None, None

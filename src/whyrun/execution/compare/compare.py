@@ -26,6 +26,7 @@ from whyrun.execution.dispatch.step_builder import manifest
 from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.protocol.messages import EarlierVersion, RequestRemembered, StepFinished
 from whyrun.execution.recording.publisher import Publisher
+from whyrun.execution.recording.recorded import RecordedArtifact
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import CompareCounts, Usage
 from whyrun.execution.run.lifecycle import MANIFEST, FinishedRun, OnFinish, RunEnvironment, execute_run
@@ -164,9 +165,9 @@ class CompareOutcomes(StepOutcomes):
         super().__init__(snapshot, publisher, backend)
         self.comparison = comparison
 
-    def published_at(self, table: JobTable, artifact: int, position: int) -> str | None:
+    def published_at(self, recorded: RecordedArtifact) -> str | None:
         """Outputs are published only if they are accepted."""
-        return super().published_at(table, artifact, position) if self.comparison.accept else None
+        return super().published_at(recorded) if self.comparison.accept else None
 
     def not_comparable(self, table: JobTable, position: int, reason: str) -> None:
         self.recorder.event(ev.StepSkipped(step_id=table.job_id(position), why="not_comparable", reason=reason))

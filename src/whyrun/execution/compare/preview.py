@@ -18,14 +18,15 @@ from whyrun.graph.fingerprint import counts, recorded_suffix
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt
 from whyrun.planning.answers.explain import about, logged_duration
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Pending
+from whyrun.planning.artifact_states import ArtifactState, Available, Pending
+from whyrun.planning.consume import Consumer, Consumption
 from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.input_changes import InputChanged, compare_entries
 from whyrun.planning.judge import Judge
 from whyrun.project import Project
 from whyrun.snapshot.records import Attempt, Output, Records, run_name
 from whyrun.snapshot.snapshot import ActionFacts, Consumed, LogReader, PlanningSnapshot
-from whyrun.workflow.model import VALUE_TYPES
+from whyrun.workflow.arrays import is_value_type
 
 # --- the subjects of a comparison --------------------------------------------------------------------------------
 #
@@ -79,7 +80,7 @@ class RecordedResults:
         spec = table.artifacts[at.artifact]
         if output is None or (output.type, output.suffix) != (spec.type, recorded_suffix(table, at.artifact)):
             return Pending(maybe=False)
-        return Available(output.sha256, output.value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+        return Available(output.sha256, output.value if spec.is_leaf or is_value_type(spec.type) else UNSET)
 
     def _find_inactive(self) -> None:
         """Layer by layer, so that the sources of each instance are decided before it."""

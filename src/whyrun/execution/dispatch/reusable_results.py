@@ -11,12 +11,14 @@ from whyrun.execution.protocol.messages import EarlierVersion
 from whyrun.execution.recording.publisher import Publisher, published_path
 from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
+from whyrun.planning.artifact_states import key_of
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Others, Reuse, attempts_by_fingerprint, is_undone, latest_of_others, reusable
 from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt, Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow import arrays
 
 
 class ReusableResults:
@@ -132,5 +134,10 @@ class ReusableResults:
             for entry in entries if isinstance(entries, list) else (entries,):
                 if isinstance(entry.source, ArtifactAt) and entry.value is UNSET:
                     table = self.snapshot.dependency_graph.tables[entry.source.table]
+                    type_ = table.artifacts[entry.source.artifact].type
                     path = published_path(table, entry.source.artifact, entry.source.position)
-                    yield entry, table.artifacts[entry.source.artifact].type, path
+                    if entry.source.element is not None:
+                        element = arrays.Element(key_of(entry.source), entry.sha256, 0, entry.form[1:])
+                        path = None if path is None else arrays.published_path(path, element, type_)
+                        type_ = arrays.element_type(type_)
+                    yield entry, type_, path

@@ -24,11 +24,13 @@ from whyrun.execution.protocol.messages import (
 )
 from whyrun.graph.fingerprint import input_form
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
-from whyrun.ids import Index, parse_id
+from whyrun.ids import Index, format_indices, parse_id
 from whyrun.log.decoding import long_list
+from whyrun.planning.artifact_states import key_of
 from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.snapshot.actions.known_inputs import put
 from whyrun.snapshot.snapshot import NAMED_FILES, ActionFacts
+from whyrun.workflow.arrays import element_type, is_array
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES, JobDecl, SandboxDecl
 
@@ -104,7 +106,8 @@ def _output_specs(table: JobTable, position: int, *, in_project: bool) -> dict[s
         }
         settings = table.decl.outputs[output.name].compare
         compare = None if settings is None else CompareSettings(settings.keys, settings.tolerance)
-        path = output.paths[position] if in_project and output.paths is not None and not output.append else None
+        own = in_project and not output.append and not is_array(output.type)
+        path = output.paths[position] if own and output.paths is not None else None
         outputs[output.name] = OutputSpec(output.type, output.suffix, leaves, output.append, compare, path)
     return outputs
 
@@ -116,6 +119,9 @@ def _input_spec(graph: Graph, entry: Entry, action: ActionFacts) -> InputSpec:
     assert isinstance(source, ArtifactAt)
     table = graph.tables[source.table]
     spec = table.artifacts[source.artifact]
+    if source.element is not None:
+        base = element_type(spec.type)
+        return InputSpec(entry.id, entry.sha256, base, entry.form[1:] if base in FILE_TYPES else "", value=entry.value)
     suffix = table.output_of(source.artifact).suffix if spec.type in FILE_TYPES and not spec.is_leaf else ""
     output = table.output_of(source.artifact)
     own = output.paths[source.position] if action.in_project and output.paths is not None else None
@@ -158,6 +164,8 @@ def _input_source(graph: Graph, entry: Entry, from_run: FromRun) -> InputSource:
     assert isinstance(source, ArtifactAt)
     table = graph.tables[source.table]
     key = table.artifacts[source.artifact].key_at(source.position)
+    if source.element is not None:
+        key += format_indices([key_of(source)])
     step = table.job_id(source.position)
     return InputSource(entry.id, entry.sha256, step, key, from_run(graph.node(source)))
 

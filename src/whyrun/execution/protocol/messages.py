@@ -121,6 +121,20 @@ class RequestRemembered(msgspec.Struct, tag_field="msg", tag="remember", frozen=
     n: int = 0
 
 
+class CostReported(msgspec.Struct, tag_field="msg", tag="cost", frozen=True):
+    """The step waits until the host has written the cost to the log and called `Backend.acknowledge` with `key`."""
+
+    step_id: str
+    ts: str
+    key: str
+    amount: str | None  # None: unknown
+    currency: str
+    item: str = ""
+    quantity: str | None = None
+    request: str | None = None
+    n: int = 0
+
+
 class SeenRead(msgspec.Struct, omit_defaults=True, frozen=True):
     """A path of the project that a step read, listed or looked for, without a word on whether it is declared.
 
@@ -187,7 +201,9 @@ class StepReturns(msgspec.Struct, tag_field="msg", tag="returns", frozen=True):
     n: int = 0
 
 
-Message = StepBegan | TaskReported | MetricReported | RequestRemembered | StepReturns | StepFinished | StepLost
+Message = (
+    StepBegan | TaskReported | MetricReported | RequestRemembered | CostReported | StepReturns | StepFinished | StepLost
+)
 
 
 class Pong(msgspec.Struct, tag_field="msg", tag="pong", frozen=True):

@@ -1,4 +1,4 @@
-"""Watches one step after the other: in its process `watching` and `sighted`, in its worker all else."""
+"""Watches one step after the other: in its process `watching` and `glimpsed`, in its worker all else."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from whyrun.execution.protocol.framing import WorkerStart
 from whyrun.execution.protocol.messages import StepReads
 from whyrun.execution.reads.content import ReadContent
-from whyrun.execution.reads.glimpses import Sighted
+from whyrun.execution.reads.glimpses import Glimpses, Sighted
 from whyrun.execution.reads.packages import among_own, packages_of
 from whyrun.execution.reads.places import Places
 from whyrun.execution.reads.python_eye import PythonEye
@@ -29,7 +29,8 @@ class Eyes:
         self._python: PythonEye | None = None
         self._strace = StraceEye(Path(start.scratch), start.project)
         self._mark: tuple[int, ...] = ()
-        self._sighted = Sighted()  # in this process, by all its steps, at this mark
+        self._glimpsed: list[bytes] = []  # in this process, by all its steps, at this mark
+        self._last: tuple[list[bytes], Sighted] = [], Sighted()  # steps that share this process often name no more
         self._began = 0
         self._trace = False
         self._request: TraceRequest | None = None
@@ -47,6 +48,9 @@ class Eyes:
     def pumps(self) -> dict[int, Callable[[], None]]:
         """The step gets a process of its own: what the worker does when descriptors become readable."""
         self._in_worker = False
+        if self._python is None:  # once, not in each process
+            self._python = PythonEye()
+            self._python.open()
         if not self._trace or self.launcher:
             return {}
         self._request = TraceRequest()
@@ -77,20 +81,21 @@ class Eyes:
     def _cannot_attach(self) -> None:
         self._strace.problem = _SHARED
 
-    def sighted(self) -> Sighted:
-        """After its end."""
-        if self._python is None:
-            return Sighted()
+    def glimpsed(self) -> list[bytes]:
+        """After its end: what it named. Its worker, whose memory is not shared any more, finds out what counts."""
+        if self._python is None or not self._python.has_watched:
+            return []
         mark = self._python.mark()
         if mark != self._mark:
-            self._mark, self._sighted = mark, self._places.sighted(self._python.take())
-        return self._sighted
+            self._mark, self._glimpsed = mark, self._python.take().packed(self._places.own)
+        return self._glimpsed
 
     # --- in the worker --------------------------------------------------------------------------------------------
 
-    def reads(self, in_python: Sighted, named: Iterable[str]) -> StepReads | None:
+    def reads(self, glimpsed: list[bytes], named: Iterable[str]) -> StepReads | None:
         """After the end of all its processes. None: nothing was seen. `named`: see `packages_of`."""
         self.end()
+        in_python = self._sighted(glimpsed)
         traced = self._places.sighted(self._strace.take()) if self._trace else Sighted()
         packages = packages_of({*in_python.imported, *among_own(traced.imported)}, named)
         if not (in_python or self._trace or packages):
@@ -106,6 +111,13 @@ class Eyes:
             untraced=self._strace.problem if self._trace else "",
             packages=packages,
         )
+
+    def _sighted(self, glimpsed: list[bytes]) -> Sighted:
+        if not glimpsed:
+            return Sighted()
+        if glimpsed is not self._last[0]:
+            self._last = glimpsed, self._places.sighted(Glimpses.unpacked(glimpsed))
+        return self._last[1]
 
     def end(self) -> None:
         """The process of the step is gone, whatever it read."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import msgspec
+
+_CODE = ("utf-8", "surrogatepass")  # every text of Python and back
 
 
 @dataclass(slots=True)
@@ -18,6 +21,18 @@ class Glimpses:
     updated: set[str] = field(default_factory=set)  # opened to read and write, as databases are
     imported: set[str] = field(default_factory=set)  # installed modules
     links: set[str] = field(default_factory=set)  # that it made: in its scratch folder they may lead into the project
+
+    def packed(self, own: tuple[str, ...]) -> list[bytes]:
+        """For another process, one text for each set, without the paths below `own`: by far the most of a step that
+        reads many, and they do not count unless a link leads on from there."""
+        left_out = () if self.links else own
+        kinds = (getattr(self, name) for name in self.__slots__)
+        kept = ((path for path in paths if ".." in path or not path.startswith(left_out)) for paths in kinds)
+        return ["\0".join(paths).encode(*_CODE) for paths in kept]
+
+    @classmethod
+    def unpacked(cls, packed: Sequence[bytes]) -> Glimpses:
+        return cls(*(set(text.decode(*_CODE).split("\0")) if text else set() for text in packed))
 
 
 class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):

@@ -25,7 +25,9 @@ _BY_ITSELF = ("_distutils_hack", "__editable__")  # imported by every Python tha
 def imported_since(count: int) -> set[str]:
     """The installed modules at the top level that this process has imported in addition to the first `count`:
     `/…/site-packages/numpy`."""
-    return set(_tops(getattr(module, "__file__", None) for module in [*islice(sys.modules.values(), count, None)]))
+    # From the end: to pass over a module is to write to its memory, which a fork shares with its worker.
+    new = [*islice(reversed(sys.modules.values()), max(0, len(sys.modules) - count))]
+    return set(_tops(getattr(module, "__file__", None) for module in new))
 
 
 def imported_among(paths: Iterable[str]) -> set[str]:

@@ -36,7 +36,7 @@ class Places:
         self._work = f"{self._scratch}work"
         self._in_project_folder = False
         temporary = (self._scratch, f"{tempfile.gettempdir()}/pymp-")
-        self._own = (*temporary, *(f"{folder.rstrip('/')}/" for folder in own))
+        self.own = (*temporary, *(f"{folder.rstrip('/')}/" for folder in own))
         self._installed = tuple(f"{prefix}/" for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix})
         self._environments: dict[str, bool] = {}  # folder → is it a virtual environment, or in one
 
@@ -89,7 +89,7 @@ class Places:
         for path in paths:
             if path[:1] != "/":
                 path = f"{self._work}/{path}"
-            if not links and ".." not in path and path.startswith(self._own):
+            if not links and ".." not in path and path.startswith(self.own):
                 continue  # by far the most paths of a step that reads many
             if _UNTIDY.search(path):
                 path = os.path.normpath(path)
@@ -106,14 +106,14 @@ class Places:
         """Not what they lead to."""
         start = f"{self._root}/"
         paths = (os.path.normpath(os.path.join(self._work, link)) for link in links)
-        return {path[len(start) :] for path in paths if path.startswith(start) and not path.startswith(self._own)}
+        return {path[len(start) :] for path in paths if path.startswith(start) and not path.startswith(self.own)}
 
     def _in_project(self, path: str) -> str | None:
         """The path relative to the project; empty if it does not count; None if it is outside."""
         for resolved in (False, True):
             if resolved:
                 path = os.path.realpath(path)
-            if path.startswith(self._own):
+            if path.startswith(self.own):
                 if not resolved:
                     continue  # a link in the scratch folder may lead into the project
                 return ""

@@ -44,24 +44,34 @@ class PythonEye:
 
     def __init__(self) -> None:
         self._seen: tuple[set[Any], ...] = (set(), set(), set(), set(), set())
-        self._modules = len(sys.modules)  # that were there before
+        self._modules = 0  # that were there before; none: this process has watched nothing
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
         self._ask: Callable[[], None] | None = None
         self._table: dict[str, _Handler] = {}
         self._links = set[str]()
 
-    def watch(self, ask: Callable[[], None] | None = None) -> None:
-        """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
-        that this eye does not see, such as a child process."""
-        self._ask = ask
+    def open(self) -> None:
+        """Get ready, in the process that watches or in one that it is forked from."""
         self._table = self._table or self._handlers()
         if not _installed:
             sys.addaudithook(_hook)
             os.register_at_fork(before=_before_fork, after_in_child=_in_fork)
             _installed.append(True)
+
+    def watch(self, ask: Callable[[], None] | None = None) -> None:
+        """Note what happens from here on, in addition to what was noted before. `ask`: called before something happens
+        that this eye does not see, such as a child process."""
+        self._ask = ask
+        self.open()
+        self._modules = self._modules or len(sys.modules)
         _eyes[:] = [self]
         _handlers.update(self._table)
+
+    @property
+    def has_watched(self) -> bool:
+        """In this process, and not only in its forks."""
+        return self._modules > 0
 
     def rest(self) -> None:
         _handlers.clear()

@@ -28,7 +28,7 @@ class Publisher:
     """Publishes artifacts at a path, or as a section of a shared file. A `site` names either (see `site_of`)."""
 
     def __init__(self, store: Store, project: str, cache: StatCache, recorder: Recorder, state: WorkflowState) -> None:
-        self.store, self.project, self.cache, self.recorder = store, project, cache, recorder
+        self.store, self.project, self.cache, self.recorder, self.state = store, project, cache, recorder, state
         self._published = _PublishedContent(lambda: published_hashes(state))
         self._merger = SectionMerger(store, project)
         self._announced: dict[str, dict[str, str]] = {}  # shared file → key → hash

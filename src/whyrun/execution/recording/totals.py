@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.console.lines import TaskStatus
+from whyrun.money import Totals
 
 SLOWEST_SHOWN = 3  # steps
 
@@ -73,6 +74,7 @@ class Usage:
     peak_step: str | None = None
     slowest: list[tuple[float, str]] = field(default_factory=list)  # the slowest steps, slowest first
     tasks: Counter[str] = field(default_factory=Counter)
+    spent: Totals = field(default_factory=Totals)
 
     def add(self, step: str, metrics: Mapping[str, float]) -> None:
         self.cpu_seconds += metrics.get("cpu_seconds", 0.0)
@@ -93,4 +95,6 @@ class Usage:
             "peak_memory_step": self.peak_step,
             "slowest": [{"id": step, "seconds": round(duration, 3)} for duration, step in self.slowest],
             "tasks": {status.value: number for status in TaskStatus if (number := self.tasks[status])},
+            **({"spent": self.spent.to_json()} if self.spent else {}),
+            **({"spent_unknown": self.spent.unknown} if self.spent.unknown else {}),
         }

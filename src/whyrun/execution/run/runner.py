@@ -22,6 +22,7 @@ from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.run_secrets import RunSecrets
 from whyrun.execution.dispatch.watch import UNDECLARED, Watch, WatchPolicy
 from whyrun.execution.protocol.messages import (
+    CostReported,
     EarlierVersion,
     Message,
     MetricReported,
@@ -37,6 +38,7 @@ from whyrun.execution.recording.step_lines import StepFailure
 from whyrun.execution.recording.totals import RunCounts, Usage
 from whyrun.execution.run.scheduler import FAILURES, Retries, Scheduler, StepState
 from whyrun.execution.run.shared_results import RunSharing
+from whyrun.execution.run.spending import Spending
 from whyrun.execution.run.step_outcomes import (
     FinishedStep,
     PendingSections,
@@ -111,8 +113,10 @@ class Runner:
         self.outcomes = self.make_outcomes(publisher)
         self.pending_sections = PendingSections(self.graph, publisher)
         self.active: dict[str, ActiveStep] = {}  # by step ID: at the backend
-        self.termination = Termination(backend, self.active, policy.grace, timed=_any_timeout(work.snapshot))
+        timed = any(table.decl.timeout is not None for table in self.graph.tables)
+        self.termination = Termination(backend, self.active, policy.grace, timed=timed)
         self.usage = Usage()
+        self.spending = Spending(work.snapshot, publisher, backend, self.usage)
         self.edits = 0  # jobs with edited code whose queued steps have been failed
 
     # -- what a comparison does otherwise --
@@ -339,6 +343,8 @@ class Runner:
                     self.recorder.reporter.step_progress(active.id, message.value)
             case RequestRemembered():
                 self.remember(active, message)
+            case CostReported():
+                self.spending.record(active, message)
             case StepReturns():
                 active.timeout = None  # output transfer is not counted in the timeout
             case StepFinished():
@@ -441,7 +447,3 @@ class Runner:
 
     def interrupt(self) -> None:
         self.termination.interrupt()
-
-
-def _any_timeout(snapshot: PlanningSnapshot) -> bool:
-    return any(table.decl.timeout is not None for table in snapshot.dependency_graph.tables)

@@ -11,7 +11,7 @@ from whyrun.artifacts.shared.result import SharedOrigin, SharedOutput, SharedRes
 from whyrun.execution.dispatch.dispatch import ActiveStep, PreparedStep
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.protocol.messages import StepFinished
-from whyrun.graph.fingerprint import recorded_suffix
+from whyrun.execution.recording.recorded import recorded_artifacts
 from whyrun.graph.tables import JobTable
 from whyrun.planning.judge import has_secrets, is_shareable
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -80,7 +80,8 @@ class RunSharing:
         if not self._is_shareable(table) or active.observed.observed:
             return
         action = self._snapshot.actions[table.name]
-        suffixes = {spec.key_at(position): recorded_suffix(table, a) for a, spec in enumerate(table.artifacts)}
+        recorded = recorded_artifacts(table, position, {output.key: output for output in message.outputs})
+        suffixes = {key: each.suffix for key, each in recorded.items()}
         outputs = [
             SharedOutput(output.key, output.sha256, output.size, output.type, suffixes[output.key], value=output.value)
             for output in sorted(message.outputs, key=lambda output: output.key)

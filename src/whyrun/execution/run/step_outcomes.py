@@ -21,21 +21,22 @@ from whyrun.execution.dispatch.step_builder import recorded_bindings
 from whyrun.execution.protocol.messages import StepFinished, StepLost
 from whyrun.execution.recording.failure_notes import FailedStep, failure_note
 from whyrun.execution.recording.observed import NOTHING_OBSERVED, ObservedFields
-from whyrun.execution.recording.publisher import Publisher, path_and_section, published_path
+from whyrun.execution.recording.publisher import Publisher, path_and_section
+from whyrun.execution.recording.recorded import RecordedArtifact, recorded_artifacts
 from whyrun.execution.recording.step_lines import StepFailure, StepLines
 from whyrun.execution.run.scheduler import SUCCEEDED, StepStates
 from whyrun.execution.worker.failure import MADE_AGAIN
 from whyrun.execution.worker.materialize import CHANGED_DURING_RUN
-from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable
 from whyrun.ids import file_name
 from whyrun.log import events as ev
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Entry, Pending
+from whyrun.planning.artifact_states import ArtifactState, Available, Pending
+from whyrun.planning.consume import Consumer, Consumption, Entry
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.records import run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
-from whyrun.workflow.model import VALUE_TYPES
+from whyrun.workflow.arrays import is_value_type
 
 # --- results of the run ------------------------------------------------------------------------------------------
 #
@@ -67,7 +68,7 @@ class StepResults:
         sha = self._snapshot.shas[at.table][at.artifact][at.position]
         assert sha is not None, "an instance outside the plan is clean or inactive"
         spec = self._graph.tables[at.table].artifacts[at.artifact]
-        return Available(sha, self._snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+        return Available(sha, self._snapshot.output(at).value if spec.is_leaf or is_value_type(spec.type) else UNSET)
 
     def add(self, node: int, made: dict[str, Available]) -> None:
         self._made[node] = made
@@ -162,27 +163,26 @@ class StepOutcomes:
         )
         made: dict[str, Available] = {}
         to_publish: list[tuple[str, str, str]] = []
-        for a, spec in enumerate(table.artifacts):
-            output = reuse.outputs[spec.key_at(position)]
-            path = published_path(table, a, position)
-            file, section = path_and_section(path)
+        for key, recorded in recorded_artifacts(table, position, reuse.outputs).items():
+            output = reuse.outputs[key]
+            file, section = path_and_section(recorded.site)
             self.recorder.event(
                 ev.ArtifactAvailable(
-                    artifact=table.artifact_id(a, position),
+                    artifact=recorded.id,
                     step_id=step,
                     sha256=output.sha256,
                     size=output.size,
                     type=output.type,
-                    suffix=recorded_suffix(table, a),
+                    suffix=recorded.suffix,
                     path=file,
                     section=section,
                     value=output.value,
                     reused_from=reuse.run,
                 )
             )
-            made[spec.key_at(position)] = Available(output.sha256, output.value)
-            if path is not None:
-                to_publish.append((path, output.sha256, output.type))
+            made[key] = Available(output.sha256, output.value)
+            if recorded.site is not None:
+                to_publish.append((recorded.site, output.sha256, output.type))
                 if output.value is not UNSET:  # the log has the value, even if its stored bytes are lost
                     self.publisher.store.put_bytes(canonical_json(output.value))
         self.recorder.flush()
@@ -218,22 +218,22 @@ class StepOutcomes:
     def outputs(self, active: ActiveStep, message: StepFinished) -> dict[str, Available]:
         """Record every output (`artifact_available`). Publishing and `step_complete` come after that."""
         table, position = active.table, active.position
-        numbers = {spec.key_at(position): a for a, spec in enumerate(table.artifacts)}
+        outputs = {output.key: output for output in message.outputs}
         made: dict[str, Available] = {}
-        for output in sorted(message.outputs, key=lambda o: numbers[o.key]):
-            a = numbers[output.key]
-            made[output.key] = Available(output.sha256, output.value)
-            path, section = path_and_section(site := self.published_at(table, a, position))
+        for key, recorded in recorded_artifacts(table, position, outputs).items():
+            output = outputs[key]
+            made[key] = Available(output.sha256, output.value)
+            path, section = path_and_section(site := self.published_at(recorded))
             if site is not None and section is not None:
                 self.publisher.announce(site, output.sha256)
             self.recorder.event(
                 ev.ArtifactAvailable(
-                    artifact=table.artifact_id(a, position),
+                    artifact=recorded.id,
                     step_id=message.step_id,
                     sha256=output.sha256,
                     size=output.size,
                     type=output.type,
-                    suffix=recorded_suffix(table, a),
+                    suffix=recorded.suffix,
                     path=path,
                     section=section,
                     value=output.value,
@@ -250,9 +250,9 @@ class StepOutcomes:
         """
         table, position = active.table, active.position
         if any(output.paths is not None for output in table.outputs):
-            numbers = {spec.key_at(position): a for a, spec in enumerate(table.artifacts)}
-            for output in message.outputs:
-                path = self.published_at(table, numbers[output.key], position)
+            outputs = {output.key: output for output in message.outputs}
+            for key, recorded in recorded_artifacts(table, position, outputs).items():
+                path, output = self.published_at(recorded), outputs[key]
                 if path is None:
                     continue
                 try:
@@ -262,9 +262,9 @@ class StepOutcomes:
         self.succeeded(active, message)
         return None
 
-    def published_at(self, table: JobTable, artifact: int, position: int) -> str | None:
+    def published_at(self, recorded: RecordedArtifact) -> str | None:
         """The path of an output of an executed step; None if it is not published."""
-        return published_path(table, artifact, position)
+        return recorded.site
 
     def succeeded(self, active: ActiveStep, message: StepFinished) -> None:
         table, position = active.table, active.position

@@ -9,10 +9,12 @@ import pprint
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json, walk_tree
 from whyrun.artifacts.publishing.sections import section_bytes
@@ -20,12 +22,14 @@ from whyrun.artifacts.stat_cache.rows import is_open_for_writing
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import Redactor
 from whyrun.errors import WhyrunError
+from whyrun.execution.files.array_members import MemberProblem, members_of, suffix_of
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.worker.context import output_path
 from whyrun.execution.worker.failure import StepError
-from whyrun.ids import Segment, parse_id_of
+from whyrun.ids import Index, Segment, format_index, parse_id_of
 from whyrun.json_values import limit_problem, plain_json, plain_scalar, size_problem
+from whyrun.workflow.arrays import Element, as_recorded, element_type, is_array
 from whyrun.workflow.model import FILE_TYPES, VALUE_TYPES
 from whyrun.workflow.nodes import below
 
@@ -46,6 +50,7 @@ class _Ready(msgspec.Struct, frozen=True):
     path: Path | None = None
     move: bool = False
     value: Any = msgspec.UNSET
+    suffix: str = ""  # of an element of an array
     is_leaf: bool = False  # the log has its value, so the store needs no bytes of it
 
 
@@ -61,9 +66,15 @@ def collect_outputs(
     """`also_known`: outputs that the action has and the job does not declare. They are ignored."""
     values = _returned_values(specs, also_known, returned)
     ready: list[_Ready] = []
+    arrays: dict[str, dict[Index, _Ready]] = {}
     missing: list[str] = []
     for name, spec in specs.items():
         value = values.get(name, _ABSENT)
+        if is_array(spec.type):
+            given = scratch.work / value if isinstance(value, os.PathLike) else value
+            given = output_path(scratch, specs, name) if value is _ABSENT else given
+            arrays[name] = _array(name, spec, given, scratch, redactor)
+            continue
         if value is _ABSENT:
             written = output_path(scratch, specs, name)
             if not os.path.lexists(written):
@@ -79,9 +90,10 @@ def collect_outputs(
     if missing:
         raise StepError("MissingOutput", _missing_outputs(missing, specs, scratch, uses))
     if redactor:
-        for prepared in ready:
+        for prepared in (*ready, *chain.from_iterable(array.values() for array in arrays.values())):
             _refuse_secrets(prepared, redactor)
-    return [_stored(prepared, store) for prepared in ready]
+    of_arrays = [_stored_array(name, specs[name].type, array, store) for name, array in arrays.items()]
+    return [*(_stored(prepared, store) for prepared in ready), *chain.from_iterable(of_arrays)]
 
 
 def _missing_outputs(missing: list[str], specs: Mapping[str, OutputSpec], scratch: Scratch, uses: str) -> str:
@@ -325,6 +337,32 @@ def _keep_returned(name: str, value: Any, folder: Path) -> str:
     return f"the returned value is in the step's `scratch/out/{file.name}`"
 
 
+# --- arrays ----------------------------------------------------------------------------------------------------
+
+
+def _array(name: str, spec: OutputSpec, given: Any, scratch: Scratch, redactor: Redactor) -> dict[Index, _Ready]:
+    """The elements of an array, checked. `given`: what was returned, or its folder."""
+    base, of_folder, found = element_type(spec.type), isinstance(given, Path), dict[Index, _Ready]()
+    try:
+        for key, member in members_of(name, base, given):
+            text, one = f"{name}[{format_index(key)}]", replace(spec, type=base, suffix=suffix_of(base, member))
+            own = _from_file(text, one, member, True) if of_folder else _from_value(text, one, member, scratch)
+            found[key] = replace(own, suffix=one.suffix)
+    except MemberProblem as problem:
+        raise StepError(*problem.args) from None
+    if redactor and redactor.found_in("\n".join(map(str, found)).encode()):
+        raise StepError("SecretInOutput", f"a key of `{name}` contains a secret that the step was given")
+    return found
+
+
+def _stored_array(name: str, type_: str, array: Mapping[Index, _Ready], store: Store) -> list[OutputResult]:
+    """Each element, then the list of them."""
+    stored = [_stored(ready, store) for ready in array.values()]
+    pairs = zip(array.items(), stored, strict=True)
+    whole = as_recorded([Element(key, one.sha256, one.size, own.suffix, one.value) for (key, own), one in pairs])
+    return [*stored, _stored(_Ready(name, type_, data=canonical_json(whole), value=whole), store)]
+
+
 # --- leaves ----------------------------------------------------------------------------------------------------
 
 
@@ -337,7 +375,7 @@ def _leaves(name: str, spec: OutputSpec, parent: _Ready, missing: list[str]) -> 
         if value is _ABSENT:
             missing.append(f"{name}.{leaf}")
         else:
-            leaves.append(msgspec.structs.replace(_value(f"{name}.{leaf}", type_, value), is_leaf=True))
+            leaves.append(replace(_value(f"{name}.{leaf}", type_, value), is_leaf=True))
     return leaves
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import sys
@@ -21,6 +22,7 @@ from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import (
     ContainerSpec,
+    CostReported,
     ExecStep,
     Message,
     MetricReported,
@@ -32,11 +34,14 @@ from whyrun.execution.worker.command_source import Control
 from whyrun.execution.worker.failure import StepError, utf8
 from whyrun.execution.worker.outbox import Acknowledgements, Outbox, as_json, check_name, check_size, shortened
 from whyrun.execution.worker.processes import opened_pidfd
+from whyrun.money import DEFAULT_CURRENCY, Number, check_currency, decimal, written
+from whyrun.workflow.arrays import is_array
 
 if TYPE_CHECKING:
     import subprocess
 
 _PROGRESS_EVERY = 0.5  # seconds
+_COST_KEY = "$cost "  # by this and a number, the host acknowledges a cost
 
 
 class StepCancelled(BaseException):
@@ -151,6 +156,10 @@ class StepContext:
         self._recalled_elsewhere = dict(command.recalled_elsewhere)
         self._progress_due = 0.0
         self._noted: set[str] = set()
+        for name, spec in outputs.items():
+            if is_array(spec.type):  # a step that writes nothing into it makes an empty array
+                output_path(scratch, outputs, name).mkdir(parents=True, exist_ok=True)
+        self._costs = itertools.count(1)
         link.outbox.set_sender(self)
 
     def close(self) -> None:
@@ -216,6 +225,8 @@ class StepContext:
         check_name("the key of a remembered value", key)
         if self._redactor.text(key) != key:
             raise ValueError("the key of a remembered value contains a secret")
+        if key.startswith(_COST_KEY):
+            raise ValueError(f"keys that begin with `{_COST_KEY}` are Whyrun's own")
         value = as_json("a remembered value", value, exact=True)
         check_size("a remembered value", value)
         if self._redactor.json(value) != value:
@@ -236,6 +247,32 @@ class StepContext:
         if any_parameters and key in self._recalled_elsewhere:
             return self._recalled_elsewhere[key]
         return self._recalled.get(key)
+
+    def cost(
+        self,
+        amount: Number | None,
+        currency: str = DEFAULT_CURRENCY,
+        item: str = "",
+        quantity: Number | None = None,
+        request: str | None = None,
+    ) -> None:
+        """Record money that this step has spent. When this returns, the log has it.
+
+        `amount` None: nobody knows it. `request`: the id of what was bought. Of one step, the cost of an item for a
+        request is recorded once, so an attempt that resumes a request may report it again.
+        """
+        exact = None if amount is None else written(decimal("the amount of a cost", amount))
+        number = None if quantity is None else written(decimal("the quantity of a cost", quantity))
+        currency, item = check_currency(currency), self._named("the item of a cost", item)
+        bought = None if request is None else self._named("the request of a cost", request)
+        key = f"{_COST_KEY}{next(self._costs)}"
+        acknowledged = self._link.acknowledgements.expect(self._step_id, key)
+
+        def message(n: int) -> CostReported:
+            return CostReported(self._step_id, timestamp(), key, exact, currency, item, number, bought, n)
+
+        if not self._send(message, awaited=True) or not acknowledged.get():
+            raise RuntimeError("the step has ended: no cost can be recorded any more")
 
     def without_secrets(self, value: Any) -> Any:
         """The same JSON with every secret of the step masked."""

@@ -36,7 +36,6 @@ from whyrun.execution.protocol.messages import (
     own_paths,
 )
 from whyrun.execution.reads.eyes import Eyes
-from whyrun.execution.reads.glimpses import Sighted
 from whyrun.execution.worker.collect import collect_outputs
 from whyrun.execution.worker.context import HostLink, StepContext, StepLogger, output_path
 from whyrun.execution.worker.failure import Failure, StepError, failure_of
@@ -75,7 +74,7 @@ class _Done(msgspec.Struct, frozen=True):
     comparisons: dict[str, Comparison] = {}
     loaded: dict[str, Version | None] = {}
     compiled: list[str] = []
-    sighted: Sighted = Sighted()
+    glimpsed: list[bytes] = []
 
 
 _decode_done = msgspec.json.Decoder(_Done).decode
@@ -177,7 +176,7 @@ class StepRunner:
         if died is not None:
             self._eyes.end()
             return self._lost(step, died, duration, number, redactor)
-        reads = self._eyes.reads(done.sighted, self._named(step))
+        reads = self._eyes.reads(done.glimpsed, self._named(step))
         failure = self._tidy(step, done.failure, redactor)
         metrics = {"step_duration_ms": round(duration * 1000, 3), **done.metrics}
         if failure is None:
@@ -281,7 +280,7 @@ class StepRunner:
         except BaseException as problem:  # see `execute`
             failure = self._with_changed_blobs(failure_of(problem))
         metrics = Resources.now().since(before, context.peak_of_program)
-        return _Done(outputs, failure, metrics, comparisons, self._loaded(), take_compiled(), self._eyes.sighted())
+        return _Done(outputs, failure, metrics, comparisons, self._loaded(), take_compiled(), self._eyes.glimpsed())
 
     def _with_changed_blobs(self, failure: Failure) -> Failure:
         """Adds that the step's stored inputs changed. Such a step often fails for another reason, for instance because

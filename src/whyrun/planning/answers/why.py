@@ -17,14 +17,15 @@ from msgspec.structs import replace
 from whyrun.graph.fingerprint import counts
 from whyrun.graph.tables import ArtifactAt, Graph, sources_of
 from whyrun.ids import output_of
-from whyrun.planning.consume import ArtifactState, Available, Consumer, Consumption, Entry, Pending, is_small
+from whyrun.planning.artifact_states import ArtifactState, Available, Pending
+from whyrun.planning.consume import Consumer, Consumption, Entry, is_small
 from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.judge import Judge, missing_of_clean
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import KIND_OF, Forced, More, Reason, find_reasons, reason_json
 from whyrun.snapshot.records import Attempt, run_name
 from whyrun.snapshot.snapshot import Consumed, PlanningSnapshot
-from whyrun.workflow.model import VALUE_TYPES
+from whyrun.workflow.arrays import is_value_type
 
 EXPLAINED = 40  # jobs of one answer that are listed in full; root causes are found beyond them
 OF_A_KIND = 3  # jobs with the same reasons and other indices that are listed in full; the rest is counted
@@ -53,7 +54,7 @@ class PlanView:
         if job is None:
             sha = self.snapshot.shas[at.table][at.artifact][at.position]
             assert sha is not None, missing_of_clean(self.graph, at)
-            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or spec.type in VALUE_TYPES else UNSET)
+            return Available(sha, self.snapshot.output(at).value if spec.is_leaf or is_value_type(spec.type) else UNSET)
         if job.state == "inactive":
             return None
         if job.reuse is not None:

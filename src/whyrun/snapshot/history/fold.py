@@ -27,6 +27,7 @@ from whyrun.log.events import (
     value_hash_problem,
 )
 from whyrun.log.lean_events import NOTHING, ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
+from whyrun.snapshot.history.fold_costs import CostsFold
 from whyrun.snapshot.history.fold_reads import GetBlob, ReadsFold, WithReads, no_blobs
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
@@ -65,6 +66,7 @@ class RunFold:
         self.open: dict[str, tuple[Attempt, list[Output]]] = {}
         self.reused: dict[str, _Reuse] = {}
         self.reusing: _Reuse | None = None  # its outputs are not set in its attempt yet
+        self.costs = CostsFold()
         self.adopting: dict[str, list[Output]] = {}  # leaves whose artifact has not come yet
         self.adopted: set[str] = set()  # steps
         self.keeping: dict[str, list[Output]] = {}  # outputs whose `result_kept` has not come yet
@@ -155,6 +157,9 @@ class RunFold:
         elif isinstance(event, scan.RequestRecorded):
             self.check_ids(seq, "Job", event.step_id)
             self.remember(event)
+        elif isinstance(event, scan.CostRecorded):
+            self.check_ids(seq, "Job", event.step_id)
+            self.costs.add(event)
         elif isinstance(event, scan.StepBlocked):
             self.check_ids(seq, "Job", event.step_id, *event.because)
         elif isinstance(event, scan.ConditionEvaluated):
@@ -219,6 +224,7 @@ class RunFold:
         self.finish_reuse()
         steps = self.records.steps
         record = steps.get(step)
+        self.costs.ended(step, attempt, record)
         if record is None:
             steps[step] = StepRecord(attempt, settled=None if whole else [])
             return
@@ -272,7 +278,7 @@ class RunFold:
         if event.shared is not None:
             attempt.duration = event.shared.duration
         elif source is not None:
-            attempt.duration = source.duration  # the reuse may replace the source, and estimates need its duration
+            attempt.duration, attempt.costs = source.duration, source.costs  # for estimates: it may replace the source
         expected_outputs = max((len(a.outputs) for a in (own, source) if a is not None and a.has_result), default=0)
         record = self.records.steps.get(event.step_id)
         success_before = record.last_success() if record is not None else None
@@ -365,7 +371,7 @@ class RunFold:
         attempt.reads, attempt.packages = self.observed(event, seq)
         attempt.outputs = tuple(self.keeping.pop(event.step_id, ()))
         if base is not None:
-            attempt.duration = base.duration
+            attempt.duration, attempt.costs = base.duration, base.costs
             attempt.apart = {artifact: (run, "adopted") for artifact, run in base.adopted.items()} or None
         self.end_attempt(event.step_id, attempt)
 
@@ -436,10 +442,4 @@ class RunFold:
         return (event.value,)
 
     def incomplete(self, line: int, what: str) -> WhyrunError:
-        return error(
-            "LOG_INCOMPLETE",
-            what,
-            file=self.file,
-            line=line,
-            hint=DAMAGE_HINT,
-        )
+        return error("LOG_INCOMPLETE", what, file=self.file, line=line, hint=DAMAGE_HINT)

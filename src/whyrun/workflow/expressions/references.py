@@ -11,6 +11,7 @@ import ast
 import msgspec
 
 from whyrun.errors import did_you_mean
+from whyrun.workflow.arrays import element_type
 from whyrun.workflow.model import (
     VALUE_TYPES,
     All,
@@ -328,13 +329,22 @@ class ReferenceReader(SelectorReader):
             )
         begin = position + 2
         selectors, position = self.selectors(parts, begin)
-        self._check_loops(job, job_name, output, selectors)
+        shape = job.outputs[output.attr]
+        if shape.is_array:
+            from whyrun.workflow.expressions.elements import element_problem  # imported late: few workflows have arrays
+
+            wrong = element_problem(job.loops, job_name, output.attr, [selector for selector, _ in selectors])
+            if wrong is not None:
+                number, code, message, hint = wrong
+                place = self.text.attribute_place(output) if number is None else selectors[number][1]
+                raise self.refuse(place, code, message, hint)
+        else:
+            self._check_loops(job, job_name, output, selectors)
         if position > begin + 1 and job.loops:
             self._refuse_chain(job.loops, job_name, output, parts[begin:position])
         leaf, leaf_places = self._leaf(parts, position, root)
         ref = OutputRef(job_name, output.attr, tuple(s for s, _ in selectors), leaf, self.text.place(node))
-        shape = job.outputs[output.attr]
-        kind = shape.type
+        kind = element_type(shape.type) if shape.is_array and shape.type is not None else shape.type
         if leaf:
             kind = self._leaf_type(shape, output.attr, leaf, leaf_places)
         fan_in = any(isinstance(s, All) for part in (ref.selectors, *(s for _, s in leaf)) for s in part)

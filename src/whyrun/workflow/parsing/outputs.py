@@ -32,10 +32,12 @@ from whyrun.workflow.model import (
     OutputDecl,
     Selector,
     Template,
+    Type,
 )
 from whyrun.workflow.nodes import ListNode, Node, Scalar, kind_of
 from whyrun.workflow.scope import Names, Scope
 
+ARRAY_TYPES = tuple(f"{base}[]" for base in BASE_TYPES if base != "boolean")
 LEAF_TYPES = (*sorted(VALUE_TYPES), "json")
 _LEAF_PART = lazy_regex(r"\.?([A-Za-z_][A-Za-z0-9_]*)")
 _LEAF_INDEX = lazy_regex(r'\[\s*(?:([0-9]{1,9})|([A-Za-z_][A-Za-z0-9_]*)|"((?:[^"\\]|\\.)*)")\s*\]')
@@ -50,10 +52,16 @@ COMPARE_KEYS = (
     ),
 )
 OUTPUT_KEYS = (
-    Key(name="type", meaning="The type; outputs are not arrays.", schema={"enum": list(BASE_TYPES)}, required=True),
+    Key(
+        name="type",
+        meaning="The type. `file[]`: any number of files, each an artifact of its own.",
+        schema={"enum": [*BASE_TYPES, *ARRAY_TYPES]},
+        required=True,
+    ),
     Key(
         name="path",
-        meaning="Where it is published, inside the project folder; it may contain loop variables and inputs.",
+        meaning="Where it is published, inside the project folder; it may contain loop variables and inputs. Of an "
+        "array: a folder.",
         schema={"type": "string"},
     ),
     Key(
@@ -110,33 +118,40 @@ class Outputs(Fields):
             self.problems.add(key.place, "MISSING_KEY", f"{what} has no `type`", "add one: `type: file`")
             return None, None
         declared = self.type(fields["type"], f"the type of {what}")
-        if declared is not None and declared.depth:
-            self.wrong(
-                fields["type"],
-                f"{what} is an array, and outputs are not",
-                "make the job run `for:` a loop, or use `json` or `directory`",
-            )
+        if declared is not None and declared.depth and not self._check_array(fields, what, declared):
             declared = None
         path = self.path(fields["path"], what, scope) if "path" in fields else None
         leaves: tuple[LeafDecl, ...] = ()
         if "leaves" in fields:
             leaves = self.leaves(fields["leaves"], what, names)
-            if declared is not None and declared.base != "json":
+            if declared is not None and str(declared) != "json":
                 self.wrong(
                     fields["leaves"], f"{what} has type `{declared}`; only `json` has leaves", "declare `type: json`"
                 )
         append = self.boolean(fields["append"], f"`append` of {what}") if "append" in fields else False
         section = self.section_key(fields["key"], what, scope) if "key" in fields else None
         if append:
-            self._check_section(fields["append"], what, declared.base if declared else None)
+            self._check_section(fields["append"], what, str(declared) if declared else None)
         elif append is False and "key" in fields:
             hint = "`key:` names a section of a shared file: add `append: true`"
             self.wrong(fields["key"], f"{what} has a `key`, but is not a section", hint)
         compare = self.compare(fields["compare"], what) if "compare" in fields else None
         if declared is None:
             return None, None
-        decl = OutputDecl(key.value, declared.base, path, leaves, key.place, bool(append), section, compare)
-        return decl, declared.base
+        type_ = str(declared)
+        decl = OutputDecl(key.value, type_, path, leaves, key.place, bool(append), section, compare)
+        return decl, type_
+
+    def _check_array(self, fields: dict[str, Node], what: str, declared: Type) -> bool:
+        """Whether an output may be this array; else it is reported."""
+        if declared.depth > 1:
+            message, hint = "an array of arrays", "make the job run `for:` a loop, and each instance write one array"
+        elif declared.base == "boolean":
+            message, hint = "an array of `boolean`", "use `json[]`, or `string[]` with words of your own"
+        else:
+            return True
+        self.wrong(fields["type"], f"{what} is {message}, which no output can be", hint)
+        return False
 
     def compare(self, node: Node, what: str) -> CompareDecl | None:
         what = f"`compare` of {what}"

@@ -1,0 +1,54 @@
+"""What the steps of a run spend: each cost becomes an event before its step goes on."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from whyrun.execution.backends.base import Backend
+from whyrun.execution.dispatch.dispatch import ActiveStep
+from whyrun.execution.protocol.messages import CostReported
+from whyrun.execution.recording.publisher import Publisher
+from whyrun.execution.recording.totals import Usage
+from whyrun.log import events as ev
+from whyrun.log.costs import known_requests
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+
+class Spending:
+    def __init__(self, snapshot: PlanningSnapshot, publisher: Publisher, backend: Backend, usage: Usage) -> None:
+        self._snapshot, self._publisher, self._backend, self._usage = snapshot, publisher, backend, usage
+        self._in_this_run: set[tuple[str, str, str]] = set()  # (step, request, item)
+
+    @cached_property
+    def _in_earlier_runs(self) -> set[tuple[str, str, str]]:
+        """Read once, and only if a step resumes a request."""
+        recorder = self._publisher.recorder
+        return known_requests(run for run in self._publisher.state.runs() if run.name != recorder.journal.session)
+
+    def record(self, active: ActiveStep, message: CostReported) -> None:
+        """Write a cost to the log, then let the step go on. A kill of this process loses no cost after that."""
+        if not self._is_known(active, message):
+            event = ev.CostRecorded(
+                step_id=message.step_id,
+                amount=message.amount,
+                currency=message.currency,
+                item=message.item,
+                quantity=message.quantity,
+                request=message.request,
+            )
+            self._publisher.recorder.event(event, ts=message.ts)
+            self._publisher.recorder.flush()
+            self._usage.spent.add(message.amount, message.currency)
+        self._backend.acknowledge(message.step_id, message.key)
+
+    def _is_known(self, active: ActiveStep, message: CostReported) -> bool:
+        """Whether this request of the step was paid for before: an attempt that resumes it reports its cost again."""
+        if message.request is None:
+            return False
+        bought = message.step_id, message.request, message.item
+        record = self._snapshot.record(active.node)
+        resumes = record is not None and bool(record.requests)
+        if bought in self._in_this_run or (resumes and bought in self._in_earlier_runs):
+            return True
+        self._in_this_run.add(bought)
+        return False

@@ -1,0 +1,75 @@
+"""`whyrun costs`, and what other commands tell of money."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from cli_lab import dedent, whyrun
+
+from project_lab import Lab
+
+Make = Callable[..., Lab]
+
+FLOW = """
+    workflow: w
+    jobs:
+      Draw:
+        uses: python
+        with: {call: "shop:draw"}
+        outputs: {Got: {type: string}}
+      Note:
+        uses: shell
+        with: {got: "${{ jobs.Draw.outputs.Got }}", run: 'echo "$got" > "$out_Text"'}
+        outputs: {Text: {type: text, path: note.txt}}
+"""
+SHOP = """
+    def draw(context):
+        context.cost("0.04", item="picture", quantity=1)
+        context.cost(None, item="storage")
+        return {"Got": "it"}
+"""
+
+
+def test_what_was_spent_and_what_is_saved(project: Make) -> None:
+    lab = project(FLOW, {"shop.py": SHOP})
+    assert whyrun(lab.root, "costs").out == "no run of w has recorded a cost\n"
+    told = whyrun(lab.root, "run")
+    assert "\n  spent $0.04 and 1 of unknown amount\n" in told.err
+    assert whyrun(lab.root, "costs").out == dedent("""
+        job    spent                           costs
+        Draw   $0.04 and 1 of unknown amount  2
+        total  $0.04 and 1 of unknown amount  2
+        saved: results of $0.04 and 1 of unknown amount are there, and the next run does not buy them again
+    """).replace("spent                           costs", "spent                          costs")
+    assert whyrun(lab.root, "costs", "--by", "item").out == dedent("""
+        item     spent                          costs  quantity
+        picture  $0.04                          1      1
+        storage  1 of unknown amount            1
+        total    $0.04 and 1 of unknown amount  2
+        saved: results of $0.04 and 1 of unknown amount are there, and the next run does not buy them again
+    """)
+    assert whyrun(lab.root, "costs", "--by", "run", "--json").json == {
+        "workflow": "w",
+        "by": "run",
+        "spent": {"USD": "0.04"},
+        "spent_unknown": 1,
+        "saved": {"USD": "0.04"},
+        "pruned_runs": 0,
+        "costs": [{"run": "r0001", "spent": {"USD": "0.04"}, "spent_unknown": 1, "costs": 2}],
+    }
+    shown = whyrun(lab.root, "show", "r0001", "--json").json
+    assert (shown["spent"], shown["spent_unknown"]) == ({"USD": "0.04"}, 1)
+    assert whyrun(lab.root, "show", "Job:Draw", "--json").json["latest_attempt"]["spent"] == {"USD": "0.04"}
+    assert "  spent          $0.04\n" in whyrun(lab.root, "show", "r0001").out
+    lab.edit("workflow.yaml", "echo", "echo more")
+    again = whyrun(lab.root, "run", "--json")
+    assert "\n  saved $0.04 and 1 of unknown amount by not buying it again\n" in again.err
+    assert again.json["saved"] == {"USD": "0.04"}
+    assert "spent" not in again.json
+
+
+def test_a_workflow_that_spends_nothing_says_nothing_of_money(project: Make) -> None:
+    lab = project(FLOW, {"shop.py": "def draw():\n    return {'Got': 'it'}\n"})
+    told = whyrun(lab.root, "run", "--json")
+    assert "spent" not in told.err + told.out
+    assert "saved" not in {name for name in told.json if name != "saved_seconds"}
