@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from whyrun.workflow.inputs import InputValue
 
 PAGE = 100
-WORDS = 200  # characters of a value in a row
 
 
 # --- what the log names ----------------------------------------------------------------------------------------------

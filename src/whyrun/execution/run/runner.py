@@ -2,7 +2,7 @@
 
 One thread, one loop: examine the ready steps, submit them to the backend, handle the messages that come back. The
 decisions (is a step active, what does it consume, can an earlier result be reused) are made by the same pure functions
-that made the plan. The states of the steps change by the table in `step_states`.
+that made the plan. The states of the steps change by the table in `scheduler`.
 """
 
 from __future__ import annotations
