@@ -44,6 +44,23 @@ _WHOLE_OUTPUT = lazy_regex(
 )
 
 
+class _OpenIndex(str):
+    """The type of `OPEN`. Equal to itself only, so that no dict takes it for the string `?`."""
+
+    __slots__ = ()
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __ne__(self, other: object) -> bool:
+        return self is not other
+
+    __hash__ = str.__hash__
+
+
+OPEN: Index = _OpenIndex("?")  # `Job:Clip[?]`: all instances of a loop whose values are not known yet
+
+
 class Segment(msgspec.Struct, frozen=True):
     name: str
     indices: tuple[Index, ...] = ()
@@ -79,6 +96,8 @@ def format_index(index: Index) -> str:
         return str(index)
     if isinstance(index, float):
         return repr(index)
+    if index is OPEN:
+        return "?"
     if _BARE.fullmatch(index) and not _NUMBER.fullmatch(index):
         return index
     return json.dumps(index, ensure_ascii=False)
@@ -312,6 +331,8 @@ def _parse_index(text: str, rest: str, position: int) -> tuple[Index, int]:
         if not _is_text(value):
             raise _bad(text, "a quoted index has half of a surrogate pair, which is not a character")
         return value, end + 1
+    if rest.startswith("?]", position):
+        return OPEN, position + 2
     match = _BARE.match(rest, position)
     if match is None or not rest.startswith("]", match.end()):
         raise _bad(text, "an index is digits, a plain word or a JSON string")

@@ -23,6 +23,7 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
 from whyrun.graph.paths import Pattern
 from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems, sections_without_file
+from whyrun.graph.ragged import nothing_recorded
 from whyrun.graph.slots import declared_jobs
 from whyrun.graph.tables import Graph
 from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for
@@ -30,13 +31,13 @@ from whyrun.project_config import ProjectConfig, read_project_config, shared_sto
 from whyrun.snapshot.actions.connections import connect
 from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_snapshot
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, look_up_actions, may_read_json_as_files
-from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.build import build_planning_snapshot, is_over_results, recorded_results
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
-from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
-from whyrun.workflow.inputs import InputValue, known_inputs
+from whyrun.snapshot.snapshot import ActionFacts, LogReader, PlanningSnapshot
+from whyrun.workflow.inputs import InputValue, files_of, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
 
@@ -190,17 +191,22 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
     @cached_property
     def graph(self) -> Graph:
+        """Of the latest snapshot: a loop over a result has the rows that the log knows."""
+        return self._graph_after(self.history() if is_over_results(self.workflow) else None)
+
+    def _graph_after(self, log: LogReader | None) -> Graph:
         try:
-            graph = self.expand(self.workflow, self.inputs)
+            graph = self.expand(self.workflow, self.inputs, log)
             if shape_problems := _composition_problems(graph):
                 raise InvalidError(shape_problems)
             return self.with_asked_outputs(graph)
         except WhyrunError as wrong:
             raise InvalidError(self.problems or wrong.diagnostics) from None
 
-    def expand(self, workflow: Workflow, inputs: Mapping[str, InputValue]) -> Graph:
+    def expand(self, workflow: Workflow, inputs: Mapping[str, InputValue], log: LogReader | None = None) -> Graph:
         """The graph with these inputs, or InvalidError with its problems and those of its output paths together."""
-        return expand(workflow, inputs, path_problems)
+        recorded = nothing_recorded if log is None else recorded_results(workflow, log)
+        return expand(workflow, inputs, path_problems, recorded=recorded)
 
     def with_asked_outputs(self, graph: Graph) -> Graph:
         """The graph with its connections, and with the paths that output hooks of actions return."""
@@ -341,7 +347,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
         Jobs with problems are left out and the rest is expanded again, so that one cycle does not hide another.
         """
-        from whyrun.graph.partial import known_part, without_jobs_at  # imported late: only for invalid workflows
+        from whyrun.graph.problems.partial import known_part, without_jobs_at  # imported late: only for mistakes
 
         values, _ = self._observed
         workflow = self.reading.part
@@ -393,6 +399,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def _snapshot(self, history: History | None) -> PlanningSnapshot:
         self.graph  # noqa: B018  # before the log: problems of the graph are reported first
         log = history or self.history()
+        if is_over_results(self.workflow):
+            self.__dict__["graph"] = self._graph_after(log)
         memo = log.load_memo()
         before = dict(memo)
         if self.parameter_problems(self.graph) or self._data_job_problems(self.graph):
@@ -435,12 +443,8 @@ def _is_dataset_plan(file: Path) -> bool:
 
 
 def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:
-    if not _composes(graph.workflow):
+    if all(flow.composition is None for flow in files_of(graph.workflow)):
         return ()
-    from whyrun.graph.composition import composition_problems
+    from whyrun.graph.problems.composition import composition_problems
 
     return composition_problems(graph)
-
-
-def _composes(workflow: Workflow) -> bool:
-    return workflow.composition is not None or any(_composes(i.workflow) for i in workflow.imports.values())

@@ -1,4 +1,4 @@
-"""Which files of the project belong to an action: every one that could run with it, however it is imported."""
+"""Which files of the project belong to an action: every one that its import statements may run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.actions.code.import_facts import Import, imports_in, read_facts
+from whyrun.actions.code.import_facts import imports_in, read_facts
 from whyrun.actions.code.imports import project_code
 from whyrun.actions.code.source import parse_source
 from whyrun.actions.registry.registry import action_fingerprint, resolve_action
@@ -28,7 +28,6 @@ PACKAGE = {
     "pkg/sub/mod.py": "def f(): return {}\n",
     "pkg/sub/other.py": "",
     "names/space/mod.py": "def f(): return {}\n",
-    "my-model.py": "",
 }
 ALL_OF_MOD = ["pkg/__init__.py", "pkg/sub/__init__.py", "pkg/sub/mod.py"]
 
@@ -70,79 +69,11 @@ def test_the_packages_of_the_called_module_belong_to_it(tmp_path: Path, call: st
         ("from names.space import mod", ["names/space/mod.py"]),
         ("def g():\n    if never:\n        from pkg.sub import mod", ALL_OF_MOD),
         ("try:\n    import fast\nexcept ImportError:\n    import pkg.sub.mod", ALL_OF_MOD),
-        ("import importlib\nm = importlib.import_module('pkg.sub.mod')", ALL_OF_MOD),
-        ("from importlib import import_module\nm = import_module(name='pkg.sub.mod')", ALL_OF_MOD),
-        ("from importlib import import_module as get\nm = get('pkg.sub.mod')", ALL_OF_MOD),
-        ("import importlib\nm = importlib.import_module('.mod', package='pkg.sub')", ALL_OF_MOD),
-        ("import importlib\nm = importlib.import_module('..sub.mod', 'pkg.sub')", ALL_OF_MOD),
-        ("m = __import__('pkg.sub.mod')", ALL_OF_MOD),
-        ("import runpy\nrunpy.run_module('pkg.sub.mod')", ALL_OF_MOD),
-        ("import importlib.util\ns = importlib.util.find_spec('pkg.sub.mod')", ALL_OF_MOD),
-        ("from importlib.util import find_spec\ns = find_spec('.mod', package='pkg.sub')", ALL_OF_MOD),
-        ("import pkgutil\nf = pkgutil.resolve_name('pkg.sub.mod:f')", ALL_OF_MOD),
-        ("from pkgutil import resolve_name as get\nf = get('pkg.sub.mod.f')", ALL_OF_MOD),
-        ("import pydoc\nf = pydoc.locate('pkg.sub.mod.f')", ALL_OF_MOD),
-        ("from pydoc import locate as get\nf = get(path='pkg.sub.mod.f')", ALL_OF_MOD),
-        ("import pydoc\nm = pydoc.safeimport('pkg.sub.mod')", ALL_OF_MOD),
-        ("m = __import__('pkg.sub', fromlist=['mod']).mod", ALL_OF_MOD),
-        ("m = __import__('pkg.sub', globals(), locals(), ('mod',), 0).mod", ALL_OF_MOD),
-        ("import importlib\nm = importlib.import_module('my-model')", ["my-model.py"]),
-        ("import importlib, sys\nm = importlib.import_module(sys.argv[0])", []),
-        ("import importlib\nm = importlib.import_module('../elsewhere')", []),
-        ("import importlib\nm = importlib.import_module('')", []),
-        ("import importlib\nm = importlib.import_module('.mod', '../elsewhere')", []),
-        ("import importlib\nm = importlib.import_module('.mod', '/pkg/sub')", []),
     ],
 )
 def test_imports_count_however_they_are_written(tmp_path: Path, source: str, files: list[str]) -> None:
     project = write(tmp_path, {**PACKAGE, "entry.py": f"{source}\ndef go(): return {{}}\n"})
     assert files_of("entry:go", project) == sorted(["entry.py", *files])
-
-
-def test_a_relative_name_given_to_import_module_is_relative_to_the_file(tmp_path: Path) -> None:
-    lazy = "import importlib\ndef f(): return importlib.import_module('.other', __package__)\n"
-    project = write(tmp_path, {**PACKAGE, "pkg/sub/mod.py": lazy})
-    assert files_of("pkg.sub.mod:f", project) == sorted([*ALL_OF_MOD, "pkg/sub/other.py"])
-
-
-@pytest.mark.parametrize(
-    ("low_level", "found"),
-    [
-        ("__import__('a.b')", Import(0, ("a", "b"))),
-        ("__import__('a', globals(), locals(), ['b', 'c'], 0)", Import(0, ("a",), ("b", "c"))),
-        ("__import__('a', globals(), locals(), [], 1)", Import(1, ("a",))),
-        ("__import__('', globals(), level=2, fromlist=('b',))", Import(2, (), ("b",))),
-        ("__import__(name='a', fromlist=names, level=level)", Import(0, ("a",))),
-    ],
-)
-def test_the_import_function_says_what_an_import_statement_would(low_level: str, found: Import) -> None:
-    assert list(imports_in(parse_source(low_level.encode(), "x.py"))) == [found]
-
-
-def test_a_level_given_to_the_import_function_counts_from_the_file(tmp_path: Path) -> None:
-    above = "def f(): return __import__('above', globals(), locals(), ['x'], 2)\n"
-    project = write(tmp_path, {**PACKAGE, "pkg/sub/mod.py": above, "pkg/above.py": ""})
-    assert files_of("pkg.sub.mod:f", project) == sorted([*ALL_OF_MOD, "pkg/above.py"])
-
-
-@pytest.mark.parametrize(
-    "run",
-    [
-        "runpy.run_module('tools.report')",
-        "runpy.run_module(mod_name='tools.report', run_name='__main__')",
-        "from runpy import run_module as run\nrun('tools.report')",
-        "NAME = 'tools.report'\nrunpy.run_module(NAME)",
-    ],
-)
-@pytest.mark.parametrize("init", [[], ["tools/__init__.py", "tools/report/__init__.py"]])
-def test_a_package_that_is_run_is_its_main_module_and_what_that_imports(
-    tmp_path: Path, run: str, init: list[str]
-) -> None:
-    package = {"tools/report/__main__.py": "from tools.report import part\n", "tools/report/part.py": ""}
-    others = {"tools/__main__.py": "", "tools/report/other.py": "", "report/__main__.py": ""}
-    source = f"import runpy\n{run}\ndef go(): return {{}}\n"
-    project = write(tmp_path, {**package, **others, **dict.fromkeys(init, ""), "entry.py": source})
-    assert files_of("entry:go", project) == sorted(["entry.py", *package, *init])
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,30 @@ def test_answers_are_kept_as_long_as_the_code_is_the_same(project: Path, inspect
         assert ask() == ["`alpha` is -7; it takes a number > -5"]
 
 
+def test_an_answer_lasts_no_longer_than_the_modules_that_only_running_the_code_names(
+    project: Path, inspector: Make, tmp_path: Path
+) -> None:
+    info = action(project, LEARN)
+    file = project / "actions" / "mine.py"
+    named = "import importlib\nLIMIT = importlib.import_module('lim' + 'it').LIMIT\n"
+    file.write_text(named + file.read_text().replace("gt=0", "gt=LIMIT"))
+    helper = project / "limit.py"
+
+    def ask() -> list[str]:
+        one = inspector(tmp_path / "answers")
+        found = [problem.message for problem in one.check(info, {"data": Bound("file"), "alpha": 3})]
+        one.save()
+        one.close()
+        return found
+
+    helper.write_text("LIMIT = 5\n")
+    assert ask() == ask() == ["`alpha` is 3; it takes a number > 5"]
+    assert imports(project) == 1, "kept"
+    helper.write_text("LIMIT = 2\n")
+    assert ask() == []
+    assert imports(project) == 2
+
+
 def test_a_failure_is_asked_again(project: Path, inspector: Make, tmp_path: Path) -> None:
     info = action(project, LEARN)
     (project / "actions" / "mine.py").write_text(

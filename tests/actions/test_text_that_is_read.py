@@ -1,4 +1,4 @@
-"""Docstrings and source text that code reads are data: where it does, an edit of them is a change, else it is none."""
+"""Docstrings that code names are data: where it does, an edit of them is a change, else it is none."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ import whyrun.actions
 from project_lab import Lab, reasons
 from whyrun.actions.code import imports
 from whyrun.actions.code.import_facts import read_facts
-from whyrun.actions.code.imports import DOCSTRING_READERS
-from whyrun.actions.code.source import TextRead, canonical_form, source_sha256, text_read
+from whyrun.actions.code.source import canonical_form, names_docstrings, source_sha256
 from whyrun.actions.registry.registry import action_fingerprint
 from whyrun.errors import InvalidError
 
@@ -66,35 +65,26 @@ def is_seen(folder: Path, file: str, old: str, new: str, code: tuple[str, ...] =
     return after != before
 
 
-def read_in(folder: Path, file: str = "entry.py", code: tuple[str, ...] = ()) -> TextRead:
-    """What the fingerprint covers of that file: all its docstrings or none, and the comment only with all else."""
-    docstrings = {is_seen(folder, file, text, f"{text} Edited.", code) for text in DOCSTRINGS}
-    assert len(docstrings) == 1
-    text = {is_seen(folder, file, old, new, code) for old, new in [("# a c", "# another c"), ("# a c", "\n# a c")]}
-    assert len(text) == 1
-    assert text <= docstrings or docstrings == {True}
-    return TextRead.SOURCE if text == {True} else TextRead(docstrings == {True})
+def counts(folder: Path, file: str = "entry.py", code: tuple[str, ...] = ()) -> bool:
+    """Whether the fingerprint covers the docstrings of that file: all or none, and no comment."""
+    (found,) = {is_seen(folder, file, text, f"{text} Edited.", code) for text in DOCSTRINGS}
+    assert not is_seen(folder, file, "# a c", "# another c", code)
+    return found
 
 
-READ_NOTHING = [
+OTHER_CODE = [
     "X = 1",
     "import inspect\nX = inspect.signature(print)",
     "from pathlib import Path\nHERE = Path(__file__).parent",
-    "X = 'see its doc, getdocs or getsource of it'",  # prose about a name is not the name
-    "# go.__doc__ and inspect.getsource(go)",
-    "def other():\n    'is read by other.__doc__ and getsource'",
-    "def tokenize(text): return tokenizer.tokenize(text)",
-    "from nltk.tokenize import word_tokenize",
-    "import click, typer, fire, docopt",
-    "import google.cloud.storage\nfrom google.cloud import bigquery",
-    "from .agents import own",
-    "import agentslike, mcpx, langchainish, ollamas",
+    "X = 'see its doc or getdocs of it'",  # prose about a name is not the name
+    "# go.__doc__",
+    "def other():\n    'is read by other.__doc__'",
     "X = 'the model_json_schema of it'",
     "def model_json_schemas(): return {}",
-    "import importlib\nX = importlib.import_module('')",
+    "import inspect, linecache, tokenize\nX = inspect.getsource",  # a step is seen to open its source
+    "import doctest, dspy, langchain_core",  # nobody sees what a library reads in memory
 ]
-READ_DOCSTRINGS = [
-    "import doctest",
+NAMED = [
     "X = lambda: go.__doc__",
     "X = __doc__",
     "X = lambda: getattr(go, '__doc__')",
@@ -108,56 +98,24 @@ READ_DOCSTRINGS = [
     "def f(x):\n    match x:\n        case Question(__doc__=text): return text",
     "X = lambda: Question.model_json_schema()",
     "X = lambda: getattr(Question, 'model_json_schema')()",
-    "from crewai.tools import tool",
-    "import ollama as llm\nX = lambda: llm.chat(tools=[go])",
-    "from semantic_kernel.functions import kernel_function",
-    "import google.adk.agents",
-    "from google import adk",
-    "from google.adk import Agent",
-    "from langchain_core.tools import tool",
-    "import langchain_openai as llm",
-    "from llama_index.core.tools import FunctionTool",
-    "def f():\n    import dspy",
-    "try:\n    from agents import function_tool\nexcept ImportError:\n    pass",
-    "import importlib\nX = importlib.import_module('pydantic_ai.tools')",
-    *(f"import {name}" for name in sorted(DOCSTRING_READERS)),
 ]
-READ_SOURCE = [
-    "import inspect\nX = lambda: inspect.getsource(go)",
-    "import inspect\nX = lambda: inspect.getsourcelines(go)",
-    "import inspect\nX = lambda: inspect.getcomments(go)",
-    "import inspect\nX = lambda: inspect.getblock([])",
-    "import inspect\nX = lambda: getattr(inspect, 'getsource')(go)",
-    "from inspect import getsource as text_of",
-    "from dill.source import getsource",
-    "import linecache",
-    "import linecache as lc\nX = lambda: lc.getlines(__file__)",
-    "import tokenize",
-    "from tokenize import generate_tokens",
-    "import importlib\nX = importlib.import_module('tokenize')",
-    "import dspy, inspect\nX = lambda: (go.__doc__, inspect.getsource(go))",  # the most that any of it reads
-]
-CASES = [
-    *((code, TextRead.NOTHING) for code in READ_NOTHING),
-    *((code, TextRead.DOCSTRINGS) for code in READ_DOCSTRINGS),
-    *((code, TextRead.SOURCE) for code in READ_SOURCE),
-]
+CASES = [*((code, False) for code in OTHER_CODE), *((code, True) for code in NAMED)]
 
 
-@pytest.mark.parametrize(("code", "read"), CASES)
-def test_text_counts_where_the_code_reads_it(folder: Path, code: str, read: TextRead) -> None:
+@pytest.mark.parametrize(("code", "named"), CASES)
+def test_docstrings_count_where_the_code_names_them(folder: Path, code: str, named: bool) -> None:
     write(folder, {"entry.py": ENTRY.format(code)})
-    assert read_in(folder) is read
+    assert counts(folder) is named
 
 
-@pytest.mark.parametrize(("code", "read"), [CASES[0], *(case for case in CASES if "go" not in case[0])])
-def test_who_reads_may_stand_in_any_module_of_the_action(folder: Path, code: str, read: TextRead) -> None:
-    """The reader may be handed any function, so the text of all the modules counts, however far away."""
+@pytest.mark.parametrize(("code", "named"), [CASES[0], *(case for case in CASES if "go" not in case[0])])
+def test_who_reads_may_stand_in_any_module_of_the_action(folder: Path, code: str, named: bool) -> None:
+    """The reader may be handed any function, so the docstrings of all the modules count, however far away."""
     write(folder, {"entry.py": ENTRY.format("import middle"), "middle.py": "import pkg.deep", "pkg/deep.py": code})
-    write(folder, {"unrelated.py": "X = print.__doc__, linecache"})
-    assert read_in(folder) is read
+    write(folder, {"unrelated.py": "X = print.__doc__"})
+    assert counts(folder) is named
     write(folder, {"entry.py": f"{code}\nimport other\ndef go(): return {{}}\n", "other.py": ENTRY.format("")})
-    assert read_in(folder, "other.py") is read
+    assert counts(folder, "other.py") is named
 
 
 def test_a_decorator_of_another_module_collects_docstrings(folder: Path) -> None:
@@ -170,18 +128,16 @@ def test_a_decorator_of_another_module_collects_docstrings(folder: Path) -> None
     assert not is_seen(folder, "entry.py", "# a comment", "# another")
 
 
-def test_a_reader_under_code_makes_the_text_of_the_modules_count(folder: Path) -> None:
+def test_a_reader_under_code_makes_the_docstrings_of_the_modules_count(folder: Path) -> None:
     """Modules that only running the code would find are named there, and they too may be handed a function."""
-    write(folder, {"entry.py": ENTRY.format(""), "late/one.py": "X = 1", "late/notes.md": "use `__doc__`, getsource"})
+    write(folder, {"entry.py": ENTRY.format(""), "late/one.py": "X = 1", "late/notes.md": "use `__doc__`"})
     code = ("late/*",)
-    assert read_in(folder, code=code) is TextRead.NOTHING
-    write(folder, {"late/broken.py": "linecache __doc__ {{ no Python }}"})
-    assert read_in(folder, code=code) is TextRead.NOTHING
-    write(folder, {"late/one.py": "import dspy"})
-    assert read_in(folder, code=code) is TextRead.DOCSTRINGS
-    assert read_in(folder) is TextRead.NOTHING
-    write(folder, {"late/two.py": "import linecache"})
-    assert read_in(folder, code=code) is TextRead.SOURCE
+    assert not counts(folder, code=code)
+    write(folder, {"late/broken.py": "__doc__ {{ no Python }}"})
+    assert not counts(folder, code=code)
+    write(folder, {"late/two.py": "X = print.__doc__"})
+    assert counts(folder, code=code)
+    assert not counts(folder)
 
 
 def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_under_code(folder: Path) -> None:
@@ -191,14 +147,6 @@ def test_what_is_wrong_with_the_source_is_said_before_what_is_wrong_under_code(f
     write(folder, {"entry.py": "def go(): return {}\n"})
     with pytest.raises(InvalidError, match="matches no file"):
         fingerprint(folder, ("none/*",))
-
-
-@pytest.mark.parametrize("name", ["agents", "mcp", "tokenize"])
-def test_a_module_of_the_project_is_not_the_library_of_that_name(folder: Path, name: str) -> None:
-    write(folder, {"entry.py": ENTRY.format(f"from {name} import x"), f"{name}.py": "x = 1"})
-    assert read_in(folder) is TextRead.NOTHING
-    (folder / f"{name}.py").unlink()
-    assert read_in(folder) is (TextRead.SOURCE if name == "tokenize" else TextRead.DOCSTRINGS)
 
 
 def test_only_files_with_docstrings_have_another_digest_where_they_count(folder: Path) -> None:
@@ -212,17 +160,13 @@ def test_only_files_with_docstrings_have_another_digest_where_they_count(folder:
 
     plain = digests()
     assert plain["entry.py"] == source_sha256(ast.parse((folder / "entry.py").read_text()))
-    write(folder, {"entry.py": ENTRY.format("import bare, fast, dspy")})
+    write(folder, {"entry.py": ENTRY.format("import bare, fast; X = __doc__")})
     documented = digests()
     assert {name for name in plain if plain[name] == documented[name]} == {"bare.py", compiled}
-    write(folder, {"entry.py": ENTRY.format("import bare, fast, tokenize")})
-    assert digests() == {
-        name: sha256((folder / name).read_bytes()).hexdigest() for name in ("bare.py", "entry.py", compiled)
-    }
 
 
 def test_many_jobs_that_share_documented_modules_cost_one_look_at_each(folder: Path) -> None:
-    write(folder, {"entry.py": ENTRY.format(f"import dspy, other\nX = {str(folder)!r}"), "other.py": f"'{folder}'"})
+    write(folder, {"entry.py": ENTRY.format(f"import other\nX = __doc__, {str(folder)!r}"), "other.py": f"'{folder}'"})
     before = [cached.cache_info().misses for cached in (read_facts, imports._sha256_with_docstrings)]
     assert len({fingerprint(folder) for _ in range(20)}) == 1
     after = [cached.cache_info().misses for cached in (read_facts, imports._sha256_with_docstrings)]
@@ -287,9 +231,7 @@ def test_a_plan_says_that_the_action_changed_and_the_run_gives_the_new_text(proj
 # --- the form of code that reads nothing ---------------------------------------------------------------------------
 
 LEFT_OUT = {"ctx", "type_comment", "type_ignores", "kind"}
-NAMES = re.compile(
-    rb"__doc__|\bgetdoc\b|\bmodel_json_schema\b|\bgetsource\b|\bgetsourcelines\b|\bgetcomments\b|\bgetblock\b|\blinecache\b"
-)
+NAMES = re.compile(rb"__doc__|\bgetdoc\b|\bmodel_json_schema\b")
 
 
 def form_of_version_1(item: Any) -> Iterator[str]:
@@ -324,14 +266,14 @@ def real_modules() -> list[Path]:
     return [file for folder in folders for file in sorted(folder.glob("*.py"))]
 
 
-def test_code_that_reads_no_text_has_the_form_that_it_always_had() -> None:
+def test_code_that_names_no_docstrings_has_the_form_that_it_always_had() -> None:
     plain = [data for data in (file.read_bytes() for file in real_modules()) if not NAMES.search(data)]
     assert len(plain) > 20
     for data in plain:
         form = "".join(f"{token}\n" for token in form_of_version_1(ast.parse(data)))
         assert canonical_form(ast.parse(data)) == form
         facts = read_facts(data, "x.py")
-        assert facts.reads is text_read(form) is TextRead.NOTHING
+        assert facts.names_docstrings is names_docstrings(form) is False
         assert facts.sha256 == sha256(f"whyrun/python-source/v1\n{form}".encode()).hexdigest()
 
 

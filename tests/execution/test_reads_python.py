@@ -109,7 +109,7 @@ def test_what_the_log_records_of_each_way_to_read_a_file_of_the_project(project:
     assert observed(project(jobs(*JOBS), STEPS).succeed()) == {
         "Job:Absolute": x,
         "Job:Relative": x,
-        "Job:ByName": {"plugin.py": sha("NAME = 'p'\n")},
+        "Job:ByName": {"plugin.py": sha("NAME = 'p'\n"), "plugin/__init__.py": "absent"},  # which would go first
         "Job:RunFile": {"tools/make.py": sha("NAME = 'm'\n")},
         "Job:Absent": {"conf.json": "absent"},
         "Job:Listing": {"data": names},
@@ -197,7 +197,7 @@ def test_steps_that_share_a_process_have_read_what_the_process_imported(project:
             with: {call: "steps:by_name"}
             outputs: {T: {type: text}}
         """
-    plugin = {"plugin.py": sha("NAME = 'p'\n")}
+    plugin = {"plugin.py": sha("NAME = 'p'\n"), "plugin/__init__.py": "absent"}
     assert observed(project(workflow, STEPS).succeed(jobs=1)) == {"Job:Shared[1]": plugin, "Job:Shared[2]": plugin}
 
 

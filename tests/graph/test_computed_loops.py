@@ -79,8 +79,8 @@ def test_another_value_leaves_the_other_instances_alone(project: Make) -> None:
         ('{range: [0, "${{ inputs.N * 10 ** 8 }}"]}', "loop `x` is too long: it has 200000001 values", "a workflow has "
          "up to 5000000 job instances: let one job do more of the work"),
         ('{count: "${{ inputs.M }}"}', "the workflow has no input `M`", "known: `N`, `Rate`, `Files`"),
-        ('{count: "${{ jobs.J.outputs.T[0] }}"}', "`jobs` cannot be used in loop `x`",
-         "allowed here: `inputs`, `loops`"),
+        ('{count: "${{ jobs.J.outputs.T[0] }}"}', "the source of loop `x` cannot contain `${{ }}`",
+         "write `jobs.J.outputs.T[0]`"),
         ('{count: "${{ x }}"}', "the loop `x` depends on itself",
          "a loop may use inputs, and loops that do not use it"),
     ],

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from project_lab import Lab
 from whyrun.graph.fingerprint import array_sha256, input_form, input_tokens, token
 from whyrun.graph.paths import LoopWords, are_all_plain, folders_of, loop_paths, same_path, surely_apart
-from whyrun.graph.tables import Opens
-from whyrun.workflow.model import Type
+from whyrun.workflow.model import Opens, Type
 from whyrun.workflow.values import InputValue
 
 texts = st.text(st.sampled_from("ab1/-_. :"), max_size=4)

@@ -100,12 +100,13 @@ def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) 
     inputs, assumptions = whatif.assume(
         project.workflow, project.inputs, assume, InputObserver(project.folder, project.cache)
     )
-    graph = project.expand(project.workflow, inputs)
+    log = project.history()
+    graph = project.expand(project.workflow, inputs, log)
     parameter_problems = project.parameter_problems(graph)
     if parameter_problems:
         raise InvalidError(parameter_problems)
     graph = project.with_asked_outputs(graph)
-    log, observer, ask = project.history(), project.observer(), project.ask_about_files
+    observer, ask = project.observer(), project.ask_about_files
     snapshot = build_planning_snapshot(
         graph, log, observer, _actions_with(project, inputs), ask=ask, running=log.running
     )

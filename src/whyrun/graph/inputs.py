@@ -27,7 +27,7 @@ from whyrun.graph.tables import (
     SameTerm,
     Source,
 )
-from whyrun.ids import CanonicalId, Index, Segment, format_index, format_indices, parse_id_of, part_id
+from whyrun.ids import OPEN, CanonicalId, Index, Segment, format_index, format_indices, parse_id_of, part_id
 from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import All, At, InputRef, Loop, Ref, Selector, Type
@@ -253,6 +253,8 @@ class InputResolver:
 
         def at(position: int) -> Operand:
             indices = indices_at(position)
+            if OPEN in indices:
+                return Absent()  # which element it is shows once the loop is known
             if HOLE in indices:
                 number = indices.index(HOLE)
                 return self._hole(ref, ref.selectors[number], orders[number] or base, holes, position)
@@ -274,6 +276,8 @@ class InputResolver:
 
         def at(position: int) -> Operand:
             term, keys = column.at(position), keys_at(position)
+            if OPEN in keys:
+                return Absent()
             if isinstance(term, Group):
                 found = [self._field(ref, member, keys, holes, position) for member in term.members]
                 return Group(tuple(each for each in found if isinstance(each, InputAt)))
@@ -371,6 +375,8 @@ class InputResolver:
         """`there` says what is indexed."""
         assert isinstance(selector, Loop)
         index = self.table.rows[position][self.loops.index(selector.loop)]
+        if index is OPEN:
+            return Absent()
         written = f"[{selector.loop}{selector.offset:+d}]"
         said = f"`{selector.loop}` is `{format_index(index)}`, and {there}"
         if isinstance(there, Order) and there.has_other_kind(index):

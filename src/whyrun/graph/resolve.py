@@ -24,6 +24,7 @@ from whyrun.graph.inputs import (
     input_operand_value,
     shown_indices,
 )
+from whyrun.graph.ragged import is_open
 from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,
@@ -38,7 +39,7 @@ from whyrun.graph.tables import (
     Source,
     sources_of,
 )
-from whyrun.ids import Index, format_index, format_indices, parse_id
+from whyrun.ids import OPEN, Index, format_index, format_indices, parse_id
 from whyrun.workflow.arrays import Every
 from whyrun.workflow.expressions.expression import ExpressionError, evaluate
 from whyrun.workflow.model import (
@@ -123,6 +124,9 @@ class Resolver(InputResolver):
         columns = [resolver.operand(r, optional=i in predicate.optional) for i, r in enumerate(predicate.refs)]
         found: list[bool] = []
         for position, row in enumerate(rows):
+            if OPEN in row:
+                found.append(True)  # it stands for those that pass, too
+                continue
             values = [input_operand_value(column.at(position)) for column in columns]
             try:
                 found.append(bool(evaluate(predicate, values, dict(zip(fan_in.loops, row, strict=True)))))
@@ -160,6 +164,8 @@ class Resolver(InputResolver):
 
     def _output(self, ref: OutputRef, holes: bool) -> OperandColumn:
         target = self.scope.tables[self.scope.prefix + ref.job]
+        if target.open_rows and self._refuses_open(ref, target):
+            return SameTerm(Absent())  # type: ignore[arg-type]  # reported
         if len(ref.selectors) > len(target.decl.loops):  # of an array
             whole = self._output(replace(ref, selectors=ref.selectors[:-1]), holes)
             return self._of_arrays(whole, ref.selectors[-1])
@@ -191,6 +197,11 @@ class Resolver(InputResolver):
             if HOLE in flat:
                 number = flat.index(HOLE)
                 return self._hole(ref, selectors[number], orders[number], holes, position)
+            if position in self.table.open_rows and (OPEN in flat[len(indices) :] or indices not in target.position_of):
+                # Which it is shows once the loop is known: one of all that it can be.
+                indices = tuple(EVERY if index is OPEN else index for index in indices)
+                leaf = tuple((name, tuple(EVERY if i is OPEN else i for i in here)) for name, here in leaf)
+                flat = (*indices, *(i for _, here in leaf for i in here))
             if EVERY in flat:
                 key = (
                     target.number,
@@ -202,7 +213,7 @@ class Resolver(InputResolver):
                 group = self.scope.groups.get(key)
                 if group is None:
                     group = self.scope.groups[key] = self._select(ref, target, indices, leaf)
-                if not group.members:
+                if not group.members and position not in self.table.open_rows:
                     self._check_empty(ref, target, indices, position)
                 return group
             row = target.position_of.get(indices)
@@ -227,6 +238,19 @@ class Resolver(InputResolver):
         if not any(isinstance(s, Loop) for s in selectors):
             return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
         return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
+
+    def _refuses_open(self, ref: OutputRef, target: JobTable) -> bool:
+        """Whether it picks one instance of a loop that is not known before the run. The loop's own jobs may do that."""
+        scope = self.scope.of_table[target.name]
+        for loop, selector in zip(target.decl.loops, ref.selectors, strict=False):
+            own = isinstance(selector, Loop) and selector.loop == loop and scope is self.scope
+            if isinstance(selector, All) or own or not is_open(scope.loops[loop]):
+                continue
+            message = f"`[{selector}]` picks one of `{target.name}`, and the values of `{loop}` are known only in a run"
+            hint = f"take all of them with `[:]`, or let this job run for [{loop}] too"
+            self._report(ref, "LOOP_MISMATCH", message, 0, hint)
+            return True
+        return False
 
     def _of_arrays(self, whole: OperandColumn, selector: Selector) -> OperandColumn:
         """Elements of the arrays in a column. Which there are is known once the arrays are made, so each source only

@@ -141,7 +141,7 @@ class _Filler:
         late = False
         for expression in expressions_in(template):
             for name in sorted(expression.env):
-                if all(name in env for env in self.env):
+                if all(name in env for p, env in enumerate(self.env) if p not in self.table.open_rows):
                     continue
                 late = True
                 if name not in self.wrong_env:
@@ -161,7 +161,9 @@ class _Filler:
         return UNKNOWN if value is ABSENT else Known(value, value_sha256(value))
 
     def value(self, template: Template, operands: Sequence[OperandColumn], position: int, place: Place) -> Any:
-        """`ABSENT` where it cannot be computed, which is reported."""
+        """`ABSENT` where it cannot be computed, which is reported; and in a row `[?]`."""
+        if position in self.table.open_rows:
+            return ABSENT
         terms = [column.at(position) for column in operands]
         absent = {i for i, term in enumerate(terms) if isinstance(term, Absent)}
         if absent and not absent <= optional_operands(template):
@@ -196,7 +198,8 @@ class _Filler:
                 {k: t.value for k, c in env_columns.items() if isinstance(t := c.at(p), Known) and t is not UNKNOWN}
                 for p in range(len(table))
             ]
-            self.wrong_env = {k for k, c in env_columns.items() if any(c.at(p) is UNKNOWN for p in range(len(table)))}
+            known_rows = [p for p in range(len(table)) if p not in table.open_rows]
+            self.wrong_env = {k for k, c in env_columns.items() if any(c.at(p) is UNKNOWN for p in known_rows)}
         for key, template in decl.with_.items():
             self.with_entry(template, key, (key,), self.place(f"with.{key}"))
         for key, column in env_columns.items():
@@ -236,10 +239,13 @@ class _Filler:
         if is_array(output.type):  # a folder: its name says nothing about the elements
             return OutputColumn(output.name, output.type, "", checked)
         tail = _constant_tail(output.path)
-        suffixes = {suffix_of_path(tail)} if tail else {suffix_of_path(path) for path in checked}
+        known = [path for p, path in enumerate(checked) if p not in self.table.open_rows]
+        suffixes = {suffix_of_path(tail)} if tail else set(map(suffix_of_path, known))
         if len(suffixes) > 1:
             self.report(place, "WRONG_TYPE", f"the paths of `{output.name}` end differently: {sorted(suffixes)}")
         suffix = next(iter(sorted(suffixes)), "")
+        if self.table.open_rows:  # nothing is published there, so it is the path of no other row
+            checked = [path + "?" if p in self.table.open_rows else path for p, path in enumerate(checked)]
         if keys is None:
             return OutputColumn(output.name, output.type, suffix, checked, head=found.head if found.are_plain else None)
         sites = [f"{path}{SECTION_MARK}{key}" for path, key in zip(checked, keys, strict=True)]
@@ -271,12 +277,15 @@ class _Filler:
             return loop_paths([prefix, *(self.words(part) if isinstance(part, int) else part for part in simple)], rows)
         before = len(self.scope.diagnostics)
         operands = self.operands(template)
-        lacking = next((p for p in range(rows) if _lacks_candidates(operands, p)), None)
+        open_rows = self.table.open_rows
+        lacking = next((p for p in range(rows) if p not in open_rows and _lacks_candidates(operands, p)), None)
         if lacking is not None:
             message = f"no candidate of `first(…)` is there for `{self.table.job_id(lacking)}`"
             self.report(place, "INDEX_OUT_OF_RANGE", message, "end the list with one that is always there")
             return None
-        texts = [prefix + str(self.value(template, operands, p, place)) for p in range(rows)]
+        texts = [
+            prefix + ("?" if p in open_rows else str(self.value(template, operands, p, place))) for p in range(rows)
+        ]
         if len(self.scope.diagnostics) > before:
             return None
         return PathTexts(texts, are_all_plain(texts))

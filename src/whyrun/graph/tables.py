@@ -1,9 +1,9 @@
 """The expanded graph: every job instance with what it consumes and makes, as columns per job.
 
-A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job,
-one row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the
-rows. A column with one value for all rows, or with one row of another table per row, is stored as such. ID texts are
-made only on demand. A node is a number: `table.base + position`.
+A workflow of 100,000 instances has a handful of jobs. So the graph is a handful of tables: one `JobTable` per job, one
+row ("position") per loop instance, and one `Slot` per thing that an instance consumes, holding a column over the rows.
+A column with one value for all rows, or with one row of another table per row, is stored as such. ID texts are made
+only on demand. A node is a number: `table.base + position`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
+from whyrun.graph.ragged import Results
 from whyrun.ids import Index, format_index
 from whyrun.workflow.arrays import Every
 from whyrun.workflow.inputs import InputValue
@@ -200,6 +201,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     needs: tuple[int, ...] = ()
     names: Mapping[str, Any] = msgspec.field(default_factory=dict)
     only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
+    open_rows: frozenset[int] = frozenset()  # `[?]`: each stands for all rows of a loop that is not known
+    gates: tuple[tuple[int, Column], ...] = ()  # loop in `for:`, and by row the result that decides whether it exists
     observed: Slot | None = None  # what other jobs publish and earlier attempts read undeclared: groups of artifacts
 
     def __len__(self) -> int:
@@ -230,8 +233,7 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _job_ids(self) -> list[str]:
-        head = f"Job:{self.name}"
-        return [head + t for t in self.texts]
+        return [f"Job:{self.name}{text}" for text in self.texts]
 
     @cached_property
     def output_number(self) -> dict[str, int]:
@@ -264,6 +266,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
             yield self.observed, self.observed.column
         if self.condition is not None and self.condition.operands is not None:
             yield None, self.condition.operands
+        for _, column in self.gates:
+            yield None, column
 
 
 def sources_of(term: Term | Operand) -> Iterator[Source]:
@@ -285,6 +289,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
     tables: tuple[JobTable, ...]
     asked: Mapping[str, Mapping[str, Sequence[str]]] = {}  # sites that output hooks returned
     connected: Mapping[str, Mapping[str, Any]] = {}  # slots that hold connections, as written
+    results: Results | None = None  # that loops go over
 
     @cached_property
     def bases(self) -> list[int]:
@@ -322,8 +327,6 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def node(self, at: ArtifactAt) -> int:
         return self.tables[at.table].base + at.position
-
-    # -- edges --
 
     def upstream(self, node: int) -> Iterator[int]:
         """The nodes whose artifacts this one may read; may repeat. Without `needs`."""

@@ -97,7 +97,7 @@ class GroupState(msgspec.Struct, frozen=True, eq=False):
 
     entries: Members
     pending: tuple[ArtifactAt, ...]
-    ids: list[str]
+    shown: list[str] | dict[str, Any]  # the IDs of the members, as plans write them
     values: list[Any]  # the values of the entries, for expressions
 
 
@@ -231,7 +231,7 @@ class Consumer:
             consumption.entries[name] = Entry(slot.input_id(table.path(position)), sha256, "v", value)
         elif isinstance(term, Group):
             group = self._group(term, table.opens_texts(slot))
-            consumption.shown[name] = group.ids
+            consumption.shown[name] = group.shown
             if group.pending:
                 consumption.groups.append(group)
                 consumption.unknown.append(name)
@@ -307,7 +307,9 @@ class Consumer:
                 ids.append(self.graph.artifact_id(at))
                 under_key = own if at is member or group.keys is None else own + format_indices([key_of(at)])
                 entries.append(_under(self._artifact_entry(at, available, opens), under_key))
-        group_state = GroupState(entries, tuple(pending), ids, [_entry_value(entry) for entry in entries])
+        is_open = any(at.position in self.graph.tables[at.table].open_rows for at in pending)
+        shown: list[str] | dict[str, Any] = {"open": ids[0] if len(ids) == 1 else ids} if is_open else ids
+        group_state = GroupState(entries, tuple(pending), shown, [_entry_value(entry) for entry in entries])
         if self.is_final is None or all(map(self.is_final, pending)):
             self._groups[key] = group_state
         return group_state

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyrun.errors import WhyrunError, did_you_mean, error
 from whyrun.graph.tables import Graph, JobTable
-from whyrun.ids import IdPattern, Index, Segment, any_index, format_index, parse_id, shape_of, split_site
+from whyrun.ids import OPEN, IdPattern, Index, Segment, any_index, format_index, parse_id, shape_of, split_site
 
 if TYPE_CHECKING:
     from whyrun.workflow.inputs import InputValue
@@ -32,7 +32,7 @@ def match_nodes(graph: Graph, text: str, option: str = "") -> list[int]:
     if text.startswith("Job:"):
         if text in graph.node_of:
             return [graph.node_of[text]]
-        nodes = [node for id_, node in graph.node_of.items() if pattern.matches(id_)]
+        nodes = [node for id_, node in graph.node_of.items() if pattern.matches(id_)] or _open_rows(graph, text)
         known: Iterable[str] = graph.node_of
     elif text.startswith("Artifact:"):
         if text in graph.artifact_of:
@@ -44,6 +44,23 @@ def match_nodes(graph: Graph, text: str, option: str = "") -> list[int]:
     if not nodes:
         raise unknown_id(text, list(known), graph=graph, option=option)
     return nodes
+
+
+def _open_rows(graph: Graph, text: str) -> list[int]:
+    """The entry `[?]` that stands for an instance whose loop is not known yet: it is looked for again when it is."""
+    if "*" in text:
+        return []
+    (first, *_), name = (identity := parse_id(text)).segments, identity.job
+    for table in graph.tables:
+        if table.name == name:
+            alike = (row for row in table.open_rows if len(table.rows[row]) == len(first.indices))
+            rows = (
+                row
+                for row in alike
+                if all(at is OPEN or at == index for at, index in zip(table.rows[row], first.indices, strict=True))
+            )
+            return [table.base + row for row in sorted(rows)][:1]
+    return []
 
 
 def read_pattern(text: str, graph: Callable[[], Graph], option: str = "", *, inputs: bool = True) -> IdPattern:

@@ -20,10 +20,20 @@ from msgspec import UNSET
 from whyrun.graph.fingerprint import counted, prefix
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt, Graph, JobTable
+from whyrun.ids import OPEN
 from whyrun.planning.artifact_states import ArtifactState, Available, Pending
 from whyrun.planning.consume import Consumer, Consumption
+from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.reason_base import Case, PendingFanIns
-from whyrun.planning.reasons import KINDS, Reason, find_reasons, why_executed
+from whyrun.planning.reasons import (
+    KINDS,
+    Forced,
+    Reason,
+    UpstreamDirty,
+    UpstreamFailed,
+    find_reasons,
+    why_executed,
+)
 from whyrun.planning.reuse import Candidate, Others, Reuse, attempts_by_fingerprint, candidates, is_undone
 from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt
@@ -32,12 +42,13 @@ from whyrun.workflow.arrays import is_value_type
 
 if TYPE_CHECKING:
     from whyrun.artifacts.shared.result import SharedResult
+    from whyrun.errors import Diagnostic
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared, because a plan may have a million jobs
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    state: Literal["clean", "dirty", "inactive"]
+    state: Literal["clean", "dirty", "inactive", "void"]  # void: a row that does not exist, see `Judge.of_loop`
     reasons: tuple[Reason, ...] = ()
     reuse: Reuse | None = None
     conditional: bool = False  # the run decides its condition
@@ -45,9 +56,11 @@ class Verdict(msgspec.Struct, frozen=True):
     bindings: Mapping[str, Any] = msgspec.field(default_factory=dict)
     # for inactive instances: the condition and its values, or the absent source
     because: Mapping[str, Any] = msgspec.field(default_factory=lambda: EMPTY)
+    is_open: bool = False  # it stands for all instances of a loop that is not known yet
 
 
 CLEAN = Verdict("clean")
+VOID = Verdict("void")
 
 
 def missing_of_clean(graph: Graph, at: ArtifactAt) -> str:
@@ -74,6 +87,7 @@ class Judge:
         self._prefixes: dict[int, str] = {}
         self._fan_ins = PendingFanIns(snapshot)
         self._any_attempt: Others | None = None
+        self.problems: dict[str, Diagnostic] = {}  # artifact ID → why its value cannot be the values of a loop
 
     @cached_property
     def suspects(self) -> frozenset[int]:
@@ -110,8 +124,10 @@ class Judge:
 
     def artifact_state(self, at: ArtifactAt) -> ArtifactState:
         """The state of an artifact, after its producer was judged."""
-        verdict = self.verdicts.get(self.graph.node(at), CLEAN)
-        if verdict.state == "inactive":
+        verdict = self.verdicts.get(self.graph.node(at))
+        if verdict is None:  # of a loop that is known, `[?]` is nothing
+            verdict = VOID if at.position in self.graph.tables[at.table].open_rows else CLEAN
+        if verdict.state in ("inactive", "void"):
             return None
         if verdict.state == "clean":
             sha = self.snapshot.shas[at.table][at.artifact][at.position]
@@ -125,6 +141,9 @@ class Judge:
 
     def judge(self, node: int) -> Verdict:
         table, position = self.graph.table_at(node)
+        of_loop = self.of_loop(node, table, position) if table.gates else None
+        if of_loop is not None:
+            return of_loop
         consumption = self.consumer.consume(table, position)
         if consumption.inactive_by is not None:
             return Verdict("inactive", because={"source": consumption.inactive_by})
@@ -144,6 +163,46 @@ class Judge:
             consumption.maybe,
             consumption.shown,
         )
+
+    def of_loop(self, node: int, table: JobTable, position: int) -> Verdict | None:
+        """Of a job over a result: the verdict on a row that is no single instance, or does not exist; None for others.
+
+        The graph has the rows that the log knows, and `[?]`. As long as the result is the recorded one, the rows count
+        and `[?]` is void; else it is the other way round.
+        """
+        results = self.graph.results
+        assert results is not None
+        for place, column in table.gates:
+            source, is_open = column.at(position), table.rows[position][place] is OPEN
+            state = self.artifact_state(source) if isinstance(source, ArtifactAt) else None
+            if not isinstance(source, ArtifactAt) or state is None:
+                because = {} if not isinstance(source, ArtifactAt) else {"source": self.graph.artifact_id(source)}
+                return Verdict("inactive", because=because) if is_open and because else VOID
+            id_ = self.graph.artifact_id(source)
+            if isinstance(state, Available) and results.taken.get(id_) == state.sha256:
+                if is_open:
+                    return VOID
+                continue
+            if not is_open:
+                return VOID
+            refused = results.refused.get(id_)
+            if refused is not None and isinstance(state, Available) and refused.sha256 == state.sha256:
+                self.problems[id_] = refused.problem
+            return self._open(node, table, position, table.decl.loops[place], source, state)
+        return None
+
+    def _open(
+        self, node: int, table: JobTable, position: int, loop: str, source: ArtifactAt, state: Available | Pending
+    ) -> Verdict:
+        consumption = Consumption(singles={source: None} if isinstance(state, Pending) else {})
+        case = self.case(node, consumption)
+        reasons: list[Reason] = []
+        if isinstance(state, Available):  # an earlier result is taken, with another list than the last one
+            id_, taken = self.graph.artifact_id(source), self.graph.results.taken if self.graph.results else {}
+            reasons.append(InputChanged(loop, id_, id_ if id_ in taken else None, taken.get(id_), state.sha256))
+        for kind in (UpstreamFailed, UpstreamDirty, Forced):
+            reasons.extend(kind.find(case))
+        return Verdict("dirty", tuple(reasons), maybe=True, is_open=True)
 
     def case(self, node: int, consumption: Consumption) -> Case:
         table, position = self.graph.table_at(node)
@@ -251,7 +310,7 @@ def with_shared_results(snapshot: PlanningSnapshot, ask: Ask) -> PlanningSnapsho
         for node in nodes:
             verdict = judge.verdicts[node] = judge.judge(node)
             may_reuse = why_executed(verdict.reasons) is None and not verdict.maybe
-            if verdict.state == "dirty" and verdict.reuse is None and may_reuse:
+            if verdict.state == "dirty" and verdict.reuse is None and may_reuse and not verdict.is_open:
                 fingerprint = _wanted_fingerprint(snapshot, judge, node)
                 if fingerprint is not None:
                     wanted[node] = fingerprint

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_object
-from whyrun.errors import error
+from whyrun.errors import InvalidError, error
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import Graph
 from whyrun.ids import output_of
@@ -27,7 +27,7 @@ VERSION = 1
 FORCE_ALL = "all"  # of `--force`: every job, and with targets every job that they need
 WIDE = 64  # members; a plan writes a longer list as {count, digest, blob}
 _UP = "`--up 1` runs the first layer that has something to do; `whyrun plan` shows the layers"
-State = Literal["planned", "deferred", "inactive"]
+State = Literal["planned", "deferred", "inactive", "open"]
 # Reasons that say nothing about inputs: with these alone, the job would consume what its last success consumed.
 _SAME_INPUTS = frozenset({RetryPreviousFailure.code, MissingOutput.code, Forced.code})
 
@@ -73,10 +73,16 @@ class Plan(msgspec.Struct, eq=False, dict=True):
     totals: Mapping[str, int]
     snapshot: Mapping[str, Any]  # a summary
     jobs: tuple[PlannedJob, ...]  # in the order of layer and node
+    void: frozenset[int] = frozenset()  # rows of loops over results that do not exist, or `[?]` of one that is known
 
     @property
     def planned(self) -> list[PlannedJob]:
         return [job for job in self.jobs if job.state == "planned"]
+
+    @property
+    def open(self) -> list[PlannedJob]:
+        """Entries that stand for all instances of a loop whose values are not known yet."""
+        return [job for job in self.jobs if job.state == "open"]
 
     @property
     def layers(self) -> list[list[str]]:
@@ -202,7 +208,8 @@ def _bindings_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, An
 
 def _narrow_binding(value: Any, blobs: dict[str, bytes], known: dict[int, Any]) -> Any:
     if isinstance(value, dict):
-        return {"first": _narrow(value["first"], blobs)}
+        ((kind, ids),) = value.items()  # `first` or `open`
+        return {kind: ids if isinstance(ids, str) else _narrow(ids, blobs)}
     if len(value) <= WIDE:
         return list(value)
     if id(value) not in known:
@@ -229,6 +236,7 @@ class Judged(msgspec.Struct, frozen=True):
     judge: Judge
     wanted: set[int] | None  # the targets and everything they need; None without targets
     up_layers: set[int] | None  # the layers that `--up` lets run; None without `--up`
+    void: frozenset[int]
 
     def runs(self, node: int) -> bool:
         """Whether a dirty instance runs. Otherwise it is deferred."""
@@ -247,6 +255,15 @@ def judge_instances(snapshot: PlanningSnapshot, options: PlanOptions) -> Judged:
     if judge.suspects and not layers:  # not if there is nothing to judge: that must cost nearly nothing
         layers = compute_layers(graph)
     judge.judge_all(layers)
+    if judge.problems:
+        raise InvalidError(judge.problems.values())
+    void = frozenset[int]()
+    if any(table.open_rows for table in graph.tables):
+        from whyrun.planning.open_rows import refuse_void, void_rows  # imported late: few workflows have such loops
+
+        void = void_rows(graph, judge.verdicts)
+        for option, texts in (("--target", options.targets), ("--force", options.force)):
+            refuse_void(graph, option, [text for text in texts if text != FORCE_ALL], void)
     wanted = _wanted(graph, options.targets)
     if wanted is not None:
         _refuse_forcing_outside(graph, forced, wanted)
@@ -255,7 +272,7 @@ def judge_instances(snapshot: PlanningSnapshot, options: PlanOptions) -> Judged:
         dirty = (node for node, verdict in judge.verdicts.items() if verdict.state == "dirty")
         with_work = sorted({layers[node] for node in dirty if wanted is None or node in wanted})
         up_layers = set(with_work[: options.up])
-    return Judged(layers, judge, wanted, up_layers)
+    return Judged(layers, judge, wanted, up_layers, void)
 
 
 def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | None = None) -> Plan:
@@ -264,21 +281,25 @@ def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | No
     judged = judge_instances(snapshot, options)
     layers, verdicts = judged.layers, judged.judge.verdicts
     jobs = []
-    for node in sorted((n for n, v in verdicts.items() if v.state != "clean"), key=lambda n: (layers[n], n)):
+    for node in sorted(
+        (n for n, v in verdicts.items() if v.state not in ("clean", "void")), key=lambda n: (layers[n], n)
+    ):
         jobs.append(_planned_job(snapshot, node, verdicts.pop(node), layers[node], judged.runs(node)))
     return Plan(
         workflow=graph.workflow.name,
         log_position=snapshot.log_position,
         options=options,
-        totals=_totals(graph, jobs),
+        totals=_totals(graph, jobs, judged.void),
         snapshot=_summary(snapshot),
         jobs=tuple(jobs),
+        void=judged.void,
     )
 
 
 def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer: int, runs: bool) -> PlannedJob:
     table, position = snapshot.dependency_graph.table_at(node)
-    state: State = "inactive" if verdict.state == "inactive" else "planned" if runs else "deferred"
+    admitted: State = "open" if verdict.is_open else "planned"
+    state: State = "inactive" if verdict.state == "inactive" else admitted if runs else "deferred"
     return PlannedJob(
         table.job_id(position), table.decl.uses, layer, state, verdict.reasons, verdict.bindings, verdict.reuse,
         verdict.conditional, verdict.because, node, _replaced(snapshot, node, verdict.reuse),
@@ -318,9 +339,11 @@ def _replaced(snapshot: PlanningSnapshot, node: int, reuse: Reuse | None) -> Map
     return {id_: run for id_, run in adopted.items() if id_ not in same}
 
 
-def _totals(graph: Graph, jobs: Sequence[PlannedJob]) -> dict[str, int]:
-    totals = {"jobs": graph.size, "planned": 0, "reused": 0, "clean": graph.size - len(jobs), "deferred": 0}
-    totals["inactive"] = 0
+def _totals(graph: Graph, jobs: Sequence[PlannedJob], void: frozenset[int]) -> dict[str, int]:
+    size = graph.size - len(void)
+    totals = {"jobs": size, "planned": 0, "reused": 0, "clean": size - len(jobs), "deferred": 0, "inactive": 0}
+    if any(table.open_rows for table in graph.tables):
+        totals["open"] = 0
     for job in jobs:
         totals["reused" if job.state == "planned" and job.reuse is not None else job.state] += 1
     return totals
@@ -328,9 +351,12 @@ def _totals(graph: Graph, jobs: Sequence[PlannedJob]) -> dict[str, int]:
 
 def _summary(snapshot: PlanningSnapshot) -> dict[str, Any]:
     graph = snapshot.dependency_graph
-    statuses = {"succeeded": graph.size, "failed": 0, "never_run": 0, "running": 0}
+    opens = frozenset(table.base + row for table in graph.tables for row in table.open_rows)
+    statuses = {"succeeded": graph.size - len(opens), "failed": 0, "never_run": 0, "running": 0}
     failed: list[str] = []
     for node in snapshot.suspects:  # every other instance has succeeded
+        if node in opens:
+            continue
         record = snapshot.record(node)
         if record is not None and record.latest.ok:
             continue
@@ -375,8 +401,12 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
     followed: set[int] = set()  # jobs that had their `needs` followed
     while stack:
         node = stack.pop()
-        table, _ = graph.table_at(node)
+        table, position = graph.table_at(node)
         upstream = list(graph.upstream(node))
+        if position in table.open_rows:
+            from whyrun.planning.open_rows import open_neighbours
+
+            upstream.extend(open_neighbours(graph, table))
         if table.number not in followed:
             followed.add(table.number)
             for number in table.needs:

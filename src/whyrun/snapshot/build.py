@@ -12,15 +12,17 @@ from msgspec.structs import replace
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.errors import WhyrunError, error
 from whyrun.graph.fingerprint import recorded_suffix
+from whyrun.graph.ragged import Recorded, RecordedValue, nothing_recorded
 from whyrun.graph.tables import Graph, JobTable
-from whyrun.ids import Kind, parse_id_of
+from whyrun.ids import Kind, job_of, parse_id_of
 from whyrun.snapshot.index import IndexedSteps, JobBlock
 from whyrun.snapshot.reads import ObservedReads, has_own_packages
-from whyrun.snapshot.records import Attempt, Output, StepRecord
+from whyrun.snapshot.records import Attempt, Output, Records, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.arrays import Element, element_type, elements_of, is_array, published_path
-from whyrun.workflow.model import VALUE_TYPES
+from whyrun.workflow.inputs import files_of
+from whyrun.workflow.model import VALUE_TYPES, Workflow
 
 if TYPE_CHECKING:
     from whyrun.snapshot.read_states import ReadsLook
@@ -191,6 +193,28 @@ def _recorded(made: _Made, id_: str, form: tuple[str, str]) -> Output | None:
         if output.id == id_ and (output.type, output.suffix) == form:
             found = output
     return found
+
+
+# --- results that loops go over ----------------------------------------------------------------------------------
+
+
+def recorded_results(workflow: Workflow, log: LogReader) -> Recorded:
+    """By artifact ID: the value of the last success. A workflow without loops over results asks for none."""
+    return _last_value(log.records) if is_over_results(workflow) else nothing_recorded
+
+
+def is_over_results(workflow: Workflow) -> bool:
+    return any(loop.is_over_result for flow in files_of(workflow) for loop in flow.loops.values())
+
+
+def _last_value(records: Records) -> Recorded:
+    def recorded(artifact: str) -> RecordedValue | None:
+        record = records.steps.get(job_of(artifact))
+        success = record.last_success() if record is not None else None
+        made = next((output for output in success.outputs if output.id == artifact), None) if success else None
+        return None if made is None or made.value is msgspec.UNSET else RecordedValue(made.value, made.sha256)
+
+    return recorded
 
 
 # --- building the snapshot ---------------------------------------------------------------------------------------

@@ -29,6 +29,7 @@ from whyrun.graph.fingerprint import (
     under,
 )
 from whyrun.graph.tables import (
+    Absent,
     AlignedArtifact,
     ArtifactAt,
     Column,
@@ -186,7 +187,10 @@ def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens)
 
 def _token_of_group(snapshot: PlanningSnapshot, group: Group, opens: Opens) -> str | None:
     tokens: list[str] = []
+    tables = snapshot.dependency_graph.tables
     for number, member in enumerate(group.members):
+        if isinstance(member, ArtifactAt) and member.position in tables[member.table].open_rows:
+            continue  # while it counts, what reads it is found along the edges
         keys = () if group.keys is None else group.keys[number]
         if isinstance(member, ArtifactAt) and isinstance(member.element, Every):
             if snapshot.shas[member.table][member.artifact][member.position] is None:
@@ -238,5 +242,5 @@ def _plain_token(snapshot: PlanningSnapshot, term: Term, opens: Opens) -> str | 
             return f"v{value_sha256(compute(term.template, values, term.names))}"
         except ExpressionError:
             return None
-    assert isinstance(term, FirstOf | Group)
+    assert isinstance(term, FirstOf | Group | Absent), "only the row `[?]` has absent terms"
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ __all__ = [
     "IndexProblem",
     "InputValue",
     "element",
+    "files_of",
     "known_inputs",
     "parse_set",
 ]
@@ -231,3 +232,10 @@ def _example(declared: Type) -> str:
         or_file = " or a file of objects: `samples.csv`" if declared == Type("json", 1) else ""
         return f"for example `{text}`" + (" or a pattern: `photos/*.png`" if declared.is_path else or_file)
     return f"for example `{'photos/a.png' if declared.is_path else examples[declared.base]}`"
+
+
+def files_of(workflow: Workflow) -> Iterator[Workflow]:
+    """The workflow of this file, and those that it imports, once for each import."""
+    yield workflow
+    for imported in workflow.imports.values():
+        yield from files_of(imported.workflow)

@@ -248,9 +248,13 @@ class _NoDefault:
 NO_DEFAULT = _NoDefault()
 
 
+MAX_OF_RESULT = 1000  # values of a loop over a result, where its `max:` does not say otherwise
+
+
 class LoopDecl(msgspec.Struct, frozen=True):
     """`each`: InputRef · `count`: int, InputRef or Expression · `values`: tuple or InputRef · `range`: (first, last)
-    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`.
+    inclusive, each an int or an Expression, or a Formatted `0-${{ inputs.Last }}`. `count` and `values` also take an
+    OutputRef: then it is a loop over a result.
 
     `after`: the loops that the source uses. For each of their indices the loop has values of its own.
     """
@@ -260,6 +264,12 @@ class LoopDecl(msgspec.Struct, frozen=True):
     source: Any
     place: Place
     after: tuple[str, ...] = ()
+    max: int = MAX_OF_RESULT
+
+    @property
+    def is_over_result(self) -> bool:
+        """Whether its values are known only once a job has made them."""
+        return isinstance(self.source, OutputRef)
 
 
 class LeafDecl(msgspec.Struct, frozen=True):

@@ -13,8 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyrun.actions.code.imports import NO_EXTRA_MODULES, ExtraModules, read_extra_modules
-from whyrun.actions.code.module_files import ModuleIndex
+from whyrun.actions.code.imports import any_names_docstrings
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.errors import WhyrunError, error
 
@@ -33,13 +32,12 @@ class CodeCache:
         """`state_dir`: where it is recorded what tags of container images stand for."""
         self.project = project
         self._state_dir = state_dir
-        self.modules = ModuleIndex(project)
         self.fingerprints: dict[tuple[Any, ...], tuple[str, dict[str, Any]]] = {}
         self._matches: dict[str, list[Path]] = {}  # by pattern
         self._sha256: dict[Path, str] = {}
         self._code: dict[tuple[str, ...], dict[str, str]] = {}  # by all patterns of a job
         self._locks: dict[str, Lock] = {}
-        self._extra_modules: dict[tuple[str, ...], ExtraModules] = {}
+        self._with_docstrings: dict[tuple[str, ...], bool] = {}
 
     def matches(self, pattern: str) -> list[Path]:
         """The files that match a pattern. They are hashed at once: a temporary file of an editor may vanish later."""
@@ -69,15 +67,15 @@ class CodeCache:
             self._locks[path] = read_lock(self.project, path)
         return self._locks[path]
 
-    def extra_modules(self, globs: tuple[str, ...]) -> ExtraModules:
-        """The Python files among them; they may read docstrings or source of the action's own modules."""
-        if globs not in self._extra_modules:
+    def names_docstrings(self, globs: tuple[str, ...]) -> bool:
+        """Whether a Python file among them does; it may read those of the action's own modules."""
+        if globs not in self._with_docstrings:
             try:
                 modules = [path for path in _matches(globs, self) if path.suffix == ".py"]
             except WhyrunError:
-                return NO_EXTRA_MODULES  # `code` raises the same error, after the source itself is checked
-            self._extra_modules[globs] = read_extra_modules(self.project, modules)
-        return self._extra_modules[globs]
+                return False  # `code` raises the same error, after the source itself is checked
+            self._with_docstrings[globs] = any_names_docstrings(self.project, modules)
+        return self._with_docstrings[globs]
 
     def _hash(self, paths: list[Path]) -> list[Path]:
         for path in paths:

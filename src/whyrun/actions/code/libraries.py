@@ -1,8 +1,8 @@
 """Which installed libraries the code of an action names, so that a worker can import them once, before it forks a
 process for each step.
 
-Only names that are certain to mean the same in every process: none if the code changes where modules are found, loads
-files by name, or mentions the environment, which a library may read when it is imported.
+Only names that are certain to mean the same in every process: none if the code mentions what decides where modules are
+found, or the environment, which a library may read when it is imported.
 """
 
 from __future__ import annotations
@@ -17,8 +17,12 @@ from whyrun.actions.code.editable import editable_in
 from whyrun.actions.code.import_facts import FileFacts, Import
 from whyrun.actions.code.module_files import files_of, read_module
 from whyrun.actions.code.source import SourceError
+from whyrun.lazy_regex import lazy_regex
 
-_ENVIRONMENT = (b"environ", b"putenv")
+_UNCERTAIN = lazy_regex(
+    rb"environ|putenv|PYTHONPATH|addsitedir|importlib|__import__|runpy|load_source|\bexec\b"
+    rb"|sys\s*\.\s*(?:path|meta_path|modules)|\bfrom\s+sys\s+import|\bsys\s+as\b|\bgetattr\(\s*sys\b"
+)
 
 
 def libraries_of_project_code(entry: Path, project: Path) -> tuple[Import, ...]:
@@ -68,9 +72,7 @@ def libraries_of_plugin(target: str) -> tuple[Import, ...]:
 
 
 def _is_certain(facts: FileFacts) -> bool:
-    if facts.source is None or facts.changes_sys_path or facts.loads_by_name:
-        return False
-    return not any(word in facts.source for word in _ENVIRONMENT)
+    return facts.source is not None and not _UNCERTAIN.search(facts.source)
 
 
 def _libraries(named: dict[Import, None]) -> tuple[Import, ...]:

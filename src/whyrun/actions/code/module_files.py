@@ -1,13 +1,11 @@
-"""Finds the project files that an import runs, and the folders that hold a module of a given name."""
+"""Finds the project files that an import runs."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from importlib.machinery import EXTENSION_SUFFIXES
-
-import msgspec
 
 from whyrun.actions.code.editable import Editable, is_below
 from whyrun.actions.code.import_facts import FileFacts, Import, read_facts
@@ -113,68 +111,3 @@ def _star_files(project: str, root: str, module: tuple[str, ...]) -> Iterator[st
         exports = tuple(sorted({name.partition(".")[0] for name in os.listdir(package)}))
     for name in exports:
         yield from _module_files(package, (name,))
-
-
-# --- modules by name ---------------------------------------------------------------------------------------------
-
-
-class ModuleIndex:
-    """The folders of the project's modules by module name, for imports from a folder that is not known.
-
-    A project may hold far more data than code, so the tree is walked only if needed, and once per plan: create one
-    index for each plan.
-    """
-
-    def __init__(self, project: str | os.PathLike[str]) -> None:
-        self._project = os.fspath(project).rstrip("/")
-        self._walks: dict[str, _Walk] = {}
-
-    def folders_with(self, name: str, near: Iterable[str]) -> set[str]:
-        """The folders that hold a module or package of this name: in the project, and in those folders of `near` that
-        the walk of the project leaves out, such as one behind a symlink."""
-        own = self._below(self._project)
-        left_out = [self._below(folder) for folder in near if folder not in own.folders]
-        return {folder for walk in (own, *left_out) for folder in walk.holders.get(name, ())}
-
-    def _below(self, folder: str) -> _Walk:
-        if folder not in self._walks:
-            self._walks[folder] = _walk_below(folder, self._project)
-        return self._walks[folder]
-
-
-class _Walk(msgspec.Struct, frozen=True):
-    folders: frozenset[str]
-    holders: Mapping[str, set[str]]  # top-level name → the folders that hold it
-
-
-def _walk_below(top: str, project: str) -> _Walk:
-    folders: set[str] = set()
-    holders: dict[str, set[str]] = {}
-    packages: set[str] = set()
-    for folder, modules in _modules_below(top, project):
-        folders.add(folder)
-        for module in modules:
-            holders.setdefault(module.partition(".")[0], set()).add(folder)
-        package = folder
-        while modules and package != top and package not in packages:  # otherwise its parents are already included
-            packages.add(package)
-            above, _, name = package.rpartition("/")
-            holders.setdefault(name, set()).add(above)
-            package = above
-    return _Walk(frozenset(folders), holders)
-
-
-def _modules_below(top: str, project: str) -> Iterator[tuple[str, list[str]]]:
-    """The modules of each folder. Hidden folders, installed packages and symlinks are left out, as in `code: "**"`."""
-    if "/." in top[len(project) :]:
-        return
-    for folder, folders, files in os.walk(top):
-        if folder != top and "pyvenv.cfg" in files:  # a virtual environment
-            folders.clear()
-            continue
-        folders[:] = [name for name in folders if _may_hold_modules(name)]
-        yield folder, [name for name in files if name.endswith((".py", *COMPILED))]
-
-
-def _may_hold_modules(name: str) -> bool:
-    return not (name.startswith(".") or name.endswith("-packages") or name == "node_modules")

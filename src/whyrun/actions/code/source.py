@@ -3,7 +3,7 @@
 The canonical form leaves out comments, layout, docstrings and type comments, and is the same in all Python versions.
 `ast.dump` and `ast.unparse` were rejected because their output changed between Python versions.
 
-Docstrings and source are data if the code reads them; `text_read` detects that.
+Docstrings count if the code names them; see `names_docstrings`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import ast
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
-from enum import IntEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -156,36 +155,21 @@ def _constant(value: Any) -> str:
     return f"{type(value).__name__} {value!r}"
 
 
-# --- docstrings and source as data -------------------------------------------------------------------------------
+# --- docstrings as data ------------------------------------------------------------------------------------------
 
 
-class TextRead(IntEnum):
-    """Which text outside its canonical form code reads; a greater value includes the smaller ones."""
-
-    NOTHING = 0
-    DOCSTRINGS = 1
-    SOURCE = 2
-
-
-# `__file__` is not in the list: it nearly always leads to a data file. `tokenize` is a method of every tokenizer, so
-# only an import of it counts.
-_SOURCE_NAMES = ("getsource", "getsourcelines", "getcomments", "getblock", "linecache")
-_SOURCE_LINES = tuple(f"\nstr {len(name)} {name}\n" for name in _SOURCE_NAMES)
 # `model_json_schema` of Pydantic puts the docstring of a model into its schema.
 _DOCSTRING_LINES = tuple(f"\nstr {len(name)} {name}\n" for name in ("getdoc", "model_json_schema"))
 
 
-def text_read(form: str) -> TextRead:
-    """Judged by the names in a canonical form: attributes, variables, imports, texts as in `getattr(f, "__doc__")`.
+def names_docstrings(form: str) -> bool:
+    """Whether code asks for docstrings, by the names in its canonical form: attributes, variables, imports, texts as in
+    `getattr(f, "__doc__")`. No hook of Python sees that a docstring is read, because it is in memory.
 
     The form exists already for the hash. Searching it costs much less than another walk over the tree.
     """
-    if any(line in form for line in _SOURCE_LINES):
-        return TextRead.SOURCE
     # Also search within texts: `"{0.__doc__}".format(f)` and `attrgetter("f.__doc__")` read it.
-    if "__doc__" in form or any(line in form for line in _DOCSTRING_LINES):
-        return TextRead.DOCSTRINGS
-    return TextRead.NOTHING
+    return "__doc__" in form or any(line in form for line in _DOCSTRING_LINES)
 
 
 # --- definitions -------------------------------------------------------------------------------------------------

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.actions.code.imports import project_code
+from whyrun.actions.code.source_loader import version_of
 from whyrun.actions.description import ActionInfo, Description
 from whyrun.actions.inspection.messages import Reply, Request, WithBlock, encode_value
 from whyrun.actions.problem import Problem
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 60.0  # seconds for one request: importing a large library may take long
 CACHE_SIZE = 4096  # replies in the file
-_FORMAT = 1
+_FORMAT = 2
 
 
 class Inspector:
@@ -43,6 +45,8 @@ class Inspector:
         self._unsaved: dict[str, bytes] = {}
         self._process: InspectorProcess | None = None
         self._code_digests: dict[tuple[str, str, str], str] = {}
+        self._keyed_files: dict[tuple[str, str, str], frozenset[str]] = {}
+        self._loads_more: set[tuple[str, str, str]] = set()  # actions that import project files that no key covers
 
     def describe(self, info: ActionInfo) -> Description | str:
         """What the action declares, or why it cannot be used."""
@@ -69,6 +73,8 @@ class Inspector:
         return self._valid_key(info, blocks) in self._replies()
 
     def remember_valid(self, info: ActionInfo, blocks: str) -> None:
+        if _source(info) in self._loads_more:
+            return  # the key does not cover all of its code
         key = self._valid_key(info, blocks)
         self._replies()[key] = self._unsaved[key] = b""
 
@@ -121,13 +127,24 @@ class Inspector:
         key = digest("asked/v2", msgspec.json.encode(request), self._code_digest(request), canonical_json(files))
         cached = self._replies().get(key)
         if cached is not None:
-            return msgspec.msgpack.decode(cached, type=Reply)
+            reply = msgspec.msgpack.decode(cached, type=Reply)
+            if all(version_of(f"{self.project}/{path}") == version for path, version in reply.loaded.items()):
+                return self._noted(request, reply)
         reply = self._send(request, self._timeout)
+        # What the key covers already need not be looked at again.
+        keyed = self._keyed_files[_source(request)]
+        reply = replace(reply, loaded={path: at for path, at in reply.loaded.items() if path not in keyed})
         encoded = msgspec.msgpack.encode(reply)
         self._replies()[key] = encoded
         failed = reply.error is not None or any("error" in value for value in reply.values)
-        if not failed:  # do not save a failure: it may succeed when the machine is less busy
+        # Do not save a failure: it may succeed when the machine is less busy. Nor what a file gave that changed.
+        if not failed and None not in reply.loaded.values():
             self._unsaved[key] = encoded
+        return self._noted(request, reply)
+
+    def _noted(self, request: Request, reply: Reply) -> Reply:
+        if reply.loaded:
+            self._loads_more.add(_source(request))
         return reply
 
     def _send(self, request: Request, timeout: float) -> Reply:
@@ -155,12 +172,14 @@ class Inspector:
 
     def _code_digest(self, request: Request) -> str:
         """A digest of the code that the reply depends on: the action, Python, and the packages, whyrun included."""
-        source = (request.origin, request.path, request.attribute)
+        source = _source(request)
         if source not in self._code_digests:
             if request.origin == "project":
                 code = project_code(self.project, self.project / request.path, imported=False)
                 facts: Any = [*code.digests, *code.problems]
+                self._keyed_files[source] = frozenset(name for name, _ in code.digests)
             else:
+                self._keyed_files[source] = frozenset()
                 facts = _package_files(request.path.partition(":")[0].partition(".")[0])
             self._code_digests[source] = digest("asked-code/v1", canonical_json(facts), self._machine)
         return self._code_digests[source]
@@ -170,6 +189,10 @@ class Inspector:
         # Installing a package changes the times of the folder.
         folders = [[entry, _file_version(entry)] for entry in sys.path if entry.endswith("-packages")]
         return digest("machine/v1", canonical_json([sys.version, sys.executable, folders, _package_files("whyrun")]))
+
+
+def _source(action: ActionInfo | Request) -> tuple[str, str, str]:
+    return action.origin, action.path or "", action.attribute or ""
 
 
 def _request(ask: str, info: ActionInfo, blocks: Sequence[WithBlock] = ()) -> Request:

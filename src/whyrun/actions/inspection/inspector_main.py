@@ -20,9 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.actions.code.action_import import import_target, prepare_instance
-from whyrun.actions.code.source_loader import import_project_from_source
+from whyrun.actions.code.source_loader import Version, import_project_from_source, take_recorded_reads
 from whyrun.actions.inspection.messages import Reply, Request, decode_value
 
 _PR_SET_PDEATHSIG = 1
@@ -39,11 +40,14 @@ def main(descriptor: str, project: str) -> None:
     import_project_from_source(project)
     sys.path.insert(0, project)
     decode = msgspec.json.Decoder(Request).decode
+    loaded: dict[str, Version | None] = {}
     with channel.makefile("rb") as requests:
         # The host sends one request at a time, so the buffer never holds another one. An idle process ends and frees
         # the memory of everything it imported; a later request starts a new one.
         while select.select([channel], [], [], IDLE)[0] and (line := requests.readline()):
-            channel.sendall(msgspec.json.encode(_reply(decode(line), Path(project))) + b"\n")
+            reply = _reply(decode(line), Path(project))
+            loaded |= take_recorded_reads(project)
+            channel.sendall(msgspec.json.encode(replace(reply, loaded=loaded)) + b"\n")
     os._exit(0)  # do not wait for threads and exit handlers of imported code
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from whyrun.actions.code.source_loader import Version
 from whyrun.actions.description import Description
 from whyrun.actions.problem import Bound, Problem
 
@@ -33,6 +34,7 @@ class Reply(msgspec.Struct, frozen=True, omit_defaults=True):
     description: Description | None = None
     problems: list[list[Problem]] = []  # by block
     values: list[dict[str, Any]] = []  # by block: {"value": …} or {"error": why}
+    loaded: dict[str, Version | None] = {}  # the project files that the process has imported so far
 
 
 def encode_value(value: Any) -> Any:

@@ -288,8 +288,8 @@ def _facts(
 ) -> dict[str, Any]:
     facts: dict[str, Any] = {"name": info.name, "version": info.version, "distribution": info.distribution}
     if entry is not None:
-        extra = cache.extra_modules(code_globs)
-        code = project_code(cache.project, entry, imported=imported, extra=extra, modules=cache.modules)
+        with_docstrings = cache.names_docstrings(code_globs)
+        code = project_code(cache.project, entry, imported=imported, with_docstrings=with_docstrings)
         if code.problems:
             raise InvalidError(
                 Diagnostic("INVALID_USES", f"the action `{uses}` cannot be read: {p}", hint="correct that file")

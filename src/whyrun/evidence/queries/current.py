@@ -58,8 +58,9 @@ class StaleFile:
 
 
 def job_states(plan: Plan) -> dict[int, str]:
-    """Node → planned, reused, deferred or inactive. Nodes that are not in it are clean."""
-    return {j.node: "reused" if j.state == "planned" and j.reuse is not None else j.state for j in plan.jobs}
+    """Node → planned, reused, open, deferred or inactive. Nodes that are not in it are clean."""
+    known = {j.node: "reused" if j.state == "planned" and j.reuse is not None else j.state for j in plan.jobs}
+    return {**dict.fromkeys(plan.void, "open"), **known}
 
 
 def current_artifacts(
@@ -70,6 +71,8 @@ def current_artifacts(
     graph = snapshot.dependency_graph
     for node in range(graph.size) if nodes is None else nodes:
         table, p = graph.table_at(node)
+        if p in table.open_rows:
+            continue  # of an open loop, the last known instances are shown
         job = table.job_id(p)
         record = snapshot.records.steps.get(job)
         for a, spec in enumerate(table.artifacts):

@@ -148,6 +148,7 @@ class SeenRead(msgspec.Struct, omit_defaults=True, frozen=True):
     by: Literal["python", "strace"] = "python"
     names: list[str] = []
     changed: list[str] = []
+    as_text: bool = False  # a Python file that was opened, and not to import it
 
 
 class StepReads(msgspec.Struct, omit_defaults=True, frozen=True):

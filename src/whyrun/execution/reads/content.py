@@ -115,6 +115,9 @@ class ReadContent:
                     if read is not None and read.kind == "absent" and path in updated and path in seen_there:
                         continue  # such as the journal of a database
                     _put(found, read, by, seen_there, replaced)
+        for path in python.texts:
+            if path in found:
+                found[path] = replace(found[path], as_text=True)
         reads = [found[path] for path in sorted(found)]
         whole = len(self._settled) == len(found) and not (python.listed or strace.listed or updated)
         self._last = _Last((python, strace), dict(self._settled), reads) if whole else None

@@ -19,6 +19,7 @@ class Glimpses:
     there: set[str] = field(default_factory=set)  # of all that was not only written: what was there then
     written: set[str] = field(default_factory=set)  # opened for writing, or renamed to
     updated: set[str] = field(default_factory=set)  # opened to read and write, as databases are
+    texts: set[str] = field(default_factory=set)  # Python files that were opened, and not to import them
     imported: set[str] = field(default_factory=set)  # installed modules
     links: set[str] = field(default_factory=set)  # that it made: in its scratch folder they may lead into the project
 
@@ -43,6 +44,7 @@ class Sighted(msgspec.Struct, omit_defaults=True, frozen=True):
     missing: list[str] = []  # of all that was not only written: what was not there then
     written: list[str] = []
     updated: list[str] = []
+    texts: list[str] = []
     outside: list[str] = []  # absolute paths
     imported: list[str] = []  # installed modules: `/…/site-packages/numpy`
 

@@ -79,6 +79,7 @@ class Places:
             sorted(self._sorted(missing, glimpses.links)[0]),
             sorted(own),
             sorted(self._sorted(glimpses.updated, glimpses.links)[0] - own),
+            sorted(self._sorted(glimpses.texts, glimpses.links)[0]),
             sorted(path for path in outside if path not in written and _is_data(path))[:MOST_OUTSIDE],
             imported,
         )

@@ -11,12 +11,20 @@ shares with the process of the step. A child that is another program, or a fresh
 from __future__ import annotations
 
 import importlib
+import linecache
 import os
+import runpy
 import sys
-from collections.abc import Callable, Iterator
+import tokenize
+import traceback
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from itertools import islice
+from types import FrameType
 from typing import Any
 
+import whyrun
 from whyrun import disk
 from whyrun.execution.reads.glimpses import Glimpses
 from whyrun.execution.reads.packages import imported_since
@@ -25,8 +33,14 @@ from whyrun.execution.reads.trace_request import STARTERS, python_needs
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CREATES = os.O_CREAT | os.O_EXCL
 _IMPORT_SYSTEM = ("<frozen importlib", os.path.dirname(importlib.__file__))  # also `importlib.metadata`
+# Who opens a module to run it, or to find an action in it.
+_LOADERS = (*_IMPORT_SYSTEM, "<frozen runpy>", "<frozen zipimport>", runpy.__file__, os.path.dirname(whyrun.__file__))
+# They open a module to show a line of it, as a traceback or a warning does, which decides no result.
+_SHOWS_LINES = (traceback.__file__, warnings.__file__)
+_READS_LINES = (tokenize.__file__, linecache.__file__)
 # Other modules, and their functions, that look for installed packages in each folder of `sys.path`.
 _LIKE_METADATA = {("importlib_metadata", "children"), ("pkg_resources", "safe_listdir")}
+_LIBRARY = (f"{os.path.dirname(os.__file__)}/", "<frozen")
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system")
 
 _Handler = Callable[[tuple[Any, ...]], None]
@@ -43,8 +57,10 @@ class PythonEye:
     """What this process does with files, from `watch` to `take`. One of a process."""
 
     def __init__(self) -> None:
-        self._seen: tuple[set[Any], ...] = (set(), set(), set(), set(), set())
+        self._seen: tuple[set[Any], ...] = (set(), set(), set(), set(), set(), set())
         self._modules = 0  # that were there before; none: this process has watched nothing
+        self._path_before: Sequence[str] = ()  # `sys.path` then
+        self._sought: dict[str, tuple[str, ...]] = {}  # module that the step's code imports → `sys.path` as it did so
         self._moved = False  # the process has changed its working directory
         self._shared: int | None = None  # memory file in which forks of this process note what they see
         self._ask: Callable[[], None] | None = None
@@ -65,6 +81,7 @@ class PythonEye:
         self._ask = ask
         self.open()
         self._modules = self._modules or len(sys.modules)
+        self._path_before = self._path_before or (*sys.path,)
         _eyes[:] = [self]
         _handlers.update(self._table)
 
@@ -84,13 +101,13 @@ class PythonEye:
 
     def take(self) -> Glimpses:
         """Everything noted so far."""
-        opened, listed, there, written, updated = (set(_texts(paths)) for paths in self._seen)
-        return Glimpses(
-            opened, listed, there, written, updated, imported_since(self._modules), set(_texts(self._links))
-        )
+        opened, listed, there, written, updated, texts = (set(_texts(paths)) for paths in self._seen)
+        opened |= {*would_go_first(self._sought, self._path_before, self._modules)} - there
+        packages = imported_since(self._modules)
+        return Glimpses(opened, listed, there, written, updated, texts, packages, set(_texts(self._links)))
 
     def _handlers(self) -> dict[str, _Handler]:
-        opened, listed, there, written, updated = self._seen
+        opened, listed, there, written, updated, texts = self._seen
 
         def look(path: str) -> bool:
             """Is it there? The event comes before the operation, so that nobody tells whether that succeeds."""
@@ -108,6 +125,8 @@ class PythonEye:
             if not flags & _WRITES:
                 opened.add(path)
                 look(path)
+                if path[-3:] == ".py" and _reads_text(sys._getframe(2)):
+                    texts.add(path)
             elif not (flags & os.O_RDWR) or flags & os.O_TRUNC or flags & _CREATES == _CREATES:
                 written.add(path)
             else:  # it reads as well, if there is something to read
@@ -132,6 +151,8 @@ class PythonEye:
             if args[1] is not None:
                 opened.add(path := self._path(args[1]))
                 look(path)
+            elif "." not in args[0] and args[0] not in self._sought and _is_of_step(sys._getframe(2)):
+                self._sought[args[0]] = (*args[2],)
             if self._ask is not None and (python_needs(args[1]) if args[1] is not None else args[0] in STARTERS):
                 self._ask()
 
@@ -209,6 +230,72 @@ class _Shared(set[Any]):
             super().add(path)
             with suppress(OSError, UnicodeError):  # the fork has closed all its descriptors
                 os.write(self._descriptor, self._start + os.fsencode(path) + b"\0")
+
+
+def _reads_text(frame: FrameType | None) -> bool:
+    """Whether a Python file is opened by code that may use its text. Its canonical form does not stand for that."""
+    if frame is not None and frame.f_code.co_filename == tokenize.__file__:
+        while frame is not None and frame.f_code.co_filename in _READS_LINES:
+            frame = frame.f_back
+        return frame is None or frame.f_code.co_filename not in _SHOWS_LINES
+    return frame is None or not frame.f_code.co_filename.startswith(_LOADERS)
+
+
+def _is_of_step(frame: FrameType | None) -> bool:
+    """Whether the code that imports something is the step's own, not that of an installed package."""
+    while frame is not None and frame.f_code.co_filename.startswith(_LOADERS):
+        frame = frame.f_back
+    return frame is not None and not _is_installed(frame.f_code.co_filename)
+
+
+def _is_installed(file: str) -> bool:
+    return "-packages/" in file or file.startswith(_LIBRARY)
+
+
+def would_go_first(sought: dict[str, tuple[str, ...]], path_before: Sequence[str], modules: int) -> Iterator[str]:
+    """The files that Python would import in place of those that it found, if they were there; where it found none, all
+    that it looked for. `modules`: how many there were before.
+
+    In folders of `path_before` this is known from import statements, and left to the host.
+    """
+    path_now = (*sys.path,)
+    new = [*islice(sys.modules, modules, None)]
+    for name in new:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None and not _is_installed(file):
+            yield from _beside(file, name)
+    for name, path in {**dict.fromkeys((name for name in new if "." not in name), path_now), **sought}.items():
+        file = getattr(sys.modules.get(name), "__file__", None)
+        folder, _, last = file.rpartition("/") if file else ("", "", "")
+        found_in = os.path.dirname(folder) if last == "__init__.py" else folder
+        if file is None and (name in sys.modules or name not in sought):
+            continue  # built in, or a folder without a module
+        if file is not None and name not in sought and _is_installed(file):
+            continue  # what packages import from each other
+        if file is not None and (found_in not in path or last not in (f"{name}.py", "__init__.py")):
+            continue  # loaded by its path, or in another way of its own
+        for entry in path:
+            if file is not None and entry == found_in:
+                break
+            if found_in not in path_before or entry not in path_before:
+                yield from (f"{entry}/{name}.py", f"{entry}/{name}/__init__.py")
+
+
+def _beside(file: str, name: str) -> Iterator[str]:
+    """For the module `a.b` in `a/b.py`: `a/b/__init__.py`; and for a folder `a` without modules of its own,
+    `a/__init__.py` and `a.py`."""
+    folder, _, last = file.rpartition("/")
+    parent, _, own = name.rpartition(".")
+    if last == f"{own}.py":
+        yield f"{file[:-3]}/__init__.py"
+    elif last == "__init__.py":
+        folder = os.path.dirname(folder)
+    else:
+        return
+    while parent:
+        if getattr(sys.modules.get(parent), "__file__", None) is None:
+            yield from (f"{folder}/__init__.py", f"{folder}.py")
+        folder, parent = os.path.dirname(folder), parent.rpartition(".")[0]
 
 
 _installed: list[bool] = []

@@ -110,7 +110,8 @@ class Observations:
             self._note(note)
 
     def _undeclared(self, table: JobTable, consumed: Consumption, seen: list[SeenRead]) -> Iterator[Read]:
-        declared = {*self._snapshot.actions[table.name].files, *_bound_paths(consumed)}
+        code, bound = self._snapshot.actions[table.name].files, {*_bound_paths(consumed)}
+        declared = {*code, *bound}
         matched = map(os.path.split, table.decl.code)
         folders = {folder or "." for folder, names in matched if names in ("*", "**")}
         published = self._published_by(table)
@@ -121,6 +122,12 @@ class Observations:
                 continue
             if each.path in folders and each.kind == "folder":
                 continue  # `code:` matches all its names, so they count already
+            as_text = each.as_text and each.kind == "file" and not _is_in(each.path, bound)
+            if as_text and code.get(each.path, each.sha256) != each.sha256:
+                yield Read(each.path, "file", each.sha256, each.by)  # its canonical form counts, but no comment in it
+                continue
+            if each.kind == "absent" and _is_in_graph(each.path, code):
+                continue
             if _is_in(each.path, declared) or (each.kind != "folder" and _is_in(each.path, published)):
                 continue
             if each.kind != "folder":
@@ -157,6 +164,13 @@ def _certain(read: Read, given: Mapping[str, str]) -> Read:
     """A file that was published just before the step began, so that its time is too young to tell, is known all the
     same."""
     return Read(read.path, "file", given[read.path], read.by) if read.kind == "unknown" and read.path in given else read
+
+
+def _is_in_graph(path: str, code: Collection[str]) -> bool:
+    """Whether the graph of import statements would show this module, if it were there: what is imported in place of it
+    belongs to the action."""
+    module = path.removesuffix(".py").removesuffix("/__init__")
+    return module != path and (f"{module}.py" in code or any(each.startswith(f"{module}/") for each in code))
 
 
 def _as_code(read: Read) -> str:

@@ -51,6 +51,7 @@ from whyrun.planning.answers.listing import narrow_patterns
 from whyrun.planning.answers.plan_diff import told
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.planning.reasons import UpstreamDirty
 from whyrun.project import Project
 from whyrun.snapshot.history.replay import snapshot_blob, snapshot_identity
 from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inputs
@@ -151,6 +152,7 @@ def run_workflow(
         else:
             plan, snapshot = sharing.plan_to_run(snapshot, plan_options)
         check_expected(plan, snapshot, saved_plan)
+        refuse_open(plan)
         check_folders(project, [job.node for job in plan.planned])
         if on_plan is not None:
             on_plan(plan, snapshot)
@@ -241,6 +243,16 @@ def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
     store.remove_leftovers(before)
     for folder in (state.state_dir, state.index_dir):
         remove_half_written(folder, before)
+
+
+def refuse_open(plan: Plan) -> None:
+    """A run does not plan the instances of a loop yet that it makes known itself."""
+    if plan.open:
+        first = plan.open[0]
+        source = next((reason.job for reason in first.reasons if isinstance(reason, UpstreamDirty)), None)
+        hint = f"run what makes its values first: `whyrun run --target {source}`; then run again" if source else None
+        what = f"`{first.id}` goes over a result that this run would make, and a run does not start such instances yet"
+        raise error("LOOP_OPEN", what, hint=hint)
 
 
 def check_expected(plan: Plan, snapshot: PlanningSnapshot, saved: Mapping[str, Any] | None) -> None:

@@ -80,7 +80,7 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
     when = "during" if running else "after"
     after = f"{when} {plan.log_position['run']}" if plan.log_position else "before its first run"
     parts: list[str] = []
-    idle = not (totals["planned"] or totals["reused"] or totals["deferred"])
+    idle = not (totals["planned"] or totals["reused"] or totals["deferred"] or totals.get("open"))
     if totals["planned"]:
         now = f", {running} running" if running else ""
         parts.append(f"{totals['planned']} of {_jobs(totals['jobs'])} to run{now}")
@@ -94,6 +94,8 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
         parts.append(f"{totals['reused'] - shared} reused from earlier runs")
     if shared:
         parts.append(f"{shared} reused from the shared store")
+    if totals.get("open"):
+        parts.append(f"{totals['open']} open until their loops are known")
     if totals["deferred"]:
         parts.append(f"{totals['deferred']} deferred by {_controls(plan)}")
     if totals["inactive"]:

@@ -19,7 +19,7 @@ SUMMARISED = 1000  # jobs: of more, a summary is shown
 SHOWN = 200  # jobs of one block; `--all` shows every one
 DEFERRED = 10  # jobs of the block `deferred`
 SHAPES = 5  # patterns in a note
-STATUSES = ("planned", "reused", "deferred", "inactive")
+STATUSES = ("planned", "reused", "open", "deferred", "inactive")
 
 
 class Listing(msgspec.Struct, frozen=True):
@@ -90,9 +90,9 @@ def listed(plan: Plan, listing: Listing) -> Listed:
 
 
 def plan_blocks(jobs: Sequence[PlannedJob]) -> list[tuple[str, list[PlannedJob]]]:
-    """The jobs under their titles: one block for each layer with planned jobs, then deferred, then inactive."""
+    """The jobs under their titles: one block for each layer with planned jobs, then open, deferred and inactive."""
     layers: dict[int, list[PlannedJob]] = {}
-    others: dict[str, list[PlannedJob]] = {"deferred": [], "inactive": []}
+    others: dict[str, list[PlannedJob]] = {"open": [], "deferred": [], "inactive": []}
     for job in jobs:
         if job.state == "planned":
             layers.setdefault(job.layer, []).append(job)

@@ -19,7 +19,7 @@ from whyrun.graph.expand import expand
 from whyrun.graph.tables import Graph
 from whyrun.snapshot.actions.connections import with_connections
 from whyrun.snapshot.actions.output_hooks import with_sites
-from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.build import build_planning_snapshot, recorded_results
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
@@ -95,7 +95,8 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
     else:
         workflow = parse_workflow(data["root"], lambda key: sources[key])
     # The output paths were checked before they were recorded: a replay publishes nothing.
-    graph = expand(workflow, {id_: _input_value(value) for id_, value in data["inputs"].items()})
+    inputs = {id_: _input_value(value) for id_, value in data["inputs"].items()}
+    graph = expand(workflow, inputs, recorded=recorded_results(workflow, log))
     graph = with_sites(with_connections(graph, data.get("connected", {})), data.get("asked", {}))
     if "opened" not in data:  # also for runs of older versions, which recorded texts like other files
         tables = tuple(msgspec.structs.replace(table, only_paths=True) for table in graph.tables)

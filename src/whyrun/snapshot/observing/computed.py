@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from whyrun.errors import Diagnostic
-from whyrun.graph.expand import axis_at, loop_values, rows_over, texts_of
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.inputs import Scope
+from whyrun.graph.loops import loop_values
+from whyrun.graph.ragged import Results, axis_at, rows_over, texts_of
 from whyrun.graph.slots import values_of
 from whyrun.graph.tables import JobTable
 from whyrun.graph.template import inputs_in, inputs_of_loop
@@ -54,7 +55,7 @@ def computed_input(
         return None
     for name in decl.loops:
         of_loop: list[Diagnostic] = []
-        loops[name] = loop_values(workflow.loops[name], prefix, found, of_loop, loops)
+        loops[name] = loop_values(workflow.loops[name], prefix, found, of_loop, loops, Results())
         if of_loop:
             return None
     number = prod(map(len, loops.values()))  # at least as many as there are

@@ -32,7 +32,7 @@ from whyrun.workflow.model import (
     Type,
 )
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, kind_of, plain_value
-from whyrun.workflow.parsing.loops import misplaced
+from whyrun.workflow.parsing.loops import is_open, misplaced
 from whyrun.workflow.scope import AnyName, InputShape, Names, Scope
 from whyrun.workflow.values import value_problem
 
@@ -232,6 +232,11 @@ class Inputs(Fields):
         wrong = misplaced(decl.loops, loops)
         if wrong is not None:
             self.problems.add(decl.place, "LOOP_MISMATCH", f"input `{decl.name}`: {wrong[1]}", wrong[2])
+            return None
+        if over := next((name for name in decl.loops if is_open(name, loops)), None):
+            message = f"input `{decl.name}`: the values of `{over}` are known only once a job has made them"
+            hint = "inputs are looked at before the first job: use a loop over inputs"
+            self.problems.add(decl.place, "LOOP_MISMATCH", message, hint)
             return None
         where = f"in `path:` of input `{decl.name}`"
         scope = Scope(names, where, frozenset({"inputs", "loops"}), loops=decl.loops, before_files=True)

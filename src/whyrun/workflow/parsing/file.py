@@ -202,6 +202,7 @@ class _FileReader:
         self.stack = stack
         self.top = Source(files.shown(key), text).place(0, 0)
         self.loops: dict[str, LoopDecl | None] = {}
+        self.loop_reader = Loops(files.problems)
         self.jobs = Jobs(files.problems, self.loops)
         self.taken: dict[str, tuple[str, Place]] = {}  # inputs, jobs and imports share one name space
         self.ambiguous: set[str] = set()  # names of both a job and an import
@@ -237,6 +238,7 @@ class _FileReader:
         complete = not section.open and not import_section.open
         names = Names(shapes_of_inputs, names.loops, shapes if complete else AnyKey(shapes, UNKNOWN_JOB), inside)
         self.files.names[self.key] = names
+        self.loops.update(self.loop_reader.with_jobs(self.loops, names))
         jobs = {job: self.jobs.job(draft, names) for job, draft in drafts.items()}
         imports = self._import_decls(imported, names)
         if imports is None:
@@ -345,7 +347,7 @@ class _FileReader:
         return drafts
 
     def _loops(self, section: _Section, names: Names) -> None:
-        loops = Loops(self.problems)
+        loops = self.loop_reader
         for key, node in section.entries:
             failures = self.problems.failures
             decl = loops.loop(key, node, names) if check_loop_name(loops, key) else None

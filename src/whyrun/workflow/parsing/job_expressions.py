@@ -23,6 +23,7 @@ from whyrun.workflow.model import Expression, LoopDecl, OutputDecl, Place, Templ
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicates, kind_of, places_below, plain_value
 from whyrun.workflow.parsing.loops import misplaced
 from whyrun.workflow.parsing.outputs import Outputs, outputs_example
+from whyrun.workflow.parsing.result_loops import wrong_nesting
 from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, JobShape, Names, OutputShape, Scope
 
 _PATH_ROOTS = frozenset({"inputs", "loops", "workflow"})
@@ -110,6 +111,7 @@ class JobExpressions(Outputs):
                 self.problems.add(item.place, "UNKNOWN_LOOP", f"there is no loop `{name}`", hint)
         names = tuple(name for name, _ in loops)
         wrong = misplaced(names, self.loop_decls)
+        wrong = wrong or wrong_nesting(names, self.loop_decls)
         if complete and wrong is not None:
             number, message, hint = wrong
             self.problems.add(loops[number][1].place, "LOOP_MISMATCH", message, hint)

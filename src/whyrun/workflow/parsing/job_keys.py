@@ -30,6 +30,7 @@ from whyrun.workflow.fields import (
 from whyrun.workflow.model import LoopDecl, Retries
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft
+from whyrun.workflow.parsing.loops import is_open
 from whyrun.workflow.parsing.running_keys import (
     CONTAINER_KEYS,
     ENVIRONMENT_KEYS,
@@ -157,6 +158,9 @@ class JobReader(RunningKeys):
         listed = self.as_list(node, f"`{kind}` of {job.what}", hint)
         combinations: list[dict[str, Any]] = []
         failures = self.problems.failures
+        if over := next((loop for loop in job.loops or () if is_open(loop, self.loop_decls)), None):
+            message = f"`{kind}` of {job.what} cannot name combinations: the values of `{over}` are known only in a run"
+            self.problems.add(node.place, "LOOP_MISMATCH", message, "use `if:`, or leave them out of the result")
         for index, item in enumerate(listed.items if listed else ()):
             entries = self.as_map(item, f"an entry of `{kind}` of {job.what}", hint)
             if entries is None:

@@ -11,8 +11,21 @@ from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.expressions.expression import ROOTS, parse_expression
 from whyrun.workflow.expressions.template import OPEN, is_whole_expression, parse_template
 from whyrun.workflow.fields import Fields, Key, Schema, names_of
-from whyrun.workflow.model import At, Expression, Formatted, InputRef, Loop, LoopDecl, Selector, Type, refs_in
+from whyrun.workflow.model import (
+    MAX_OF_RESULT,
+    At,
+    Expression,
+    Formatted,
+    InputRef,
+    Loop,
+    LoopDecl,
+    OutputRef,
+    Selector,
+    Type,
+    refs_in,
+)
 from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar, kind_of, plain_value
+from whyrun.workflow.parsing.result_loops import ResultLoops, is_over_result
 from whyrun.workflow.scope import Names, Scope
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG
 
@@ -22,18 +35,26 @@ _INPUT_NAME = lazy_regex(r"inputs\.[A-Za-z_][A-Za-z0-9_]*")
 
 _EXPRESSION: Schema = {"type": "string", "pattern": r"\$\{\{"}
 _REFERENCE: Schema = {"type": "string", "pattern": r"^inputs\.[A-Za-z_][A-Za-z0-9_]*(\[[0-9]+\])*$"}
+_RESULT: Schema = {"type": "string", "pattern": r"^jobs\.[A-Za-z_].*\.outputs\.[A-Za-z_]"}
 
 LOOP_KEYS = (
     Key(name="each", meaning="One instance per element of this input array: `inputs.NAME`.", schema=_REFERENCE),
     Key(
         name="count",
-        meaning="0 … n-1: a number, `inputs.NAME`, or an expression over inputs: `${{ inputs.N + 1 }}`.",
-        schema={"anyOf": [{"type": "integer", "minimum": 0}, _REFERENCE, _EXPRESSION]},
+        meaning="0 … n-1: a number, `inputs.NAME`, an expression over inputs: `${{ inputs.N + 1 }}`, or an integer "
+        "that a job makes.",
+        schema={"anyOf": [{"type": "integer", "minimum": 0}, _REFERENCE, _EXPRESSION, _RESULT]},
     ),
     Key(
         name="values",
-        meaning="Each value is the index itself: a list or `inputs.NAME`.",
-        schema={"anyOf": [{"type": "array", "items": {"type": ["string", "number"]}, "uniqueItems": True}, _REFERENCE]},
+        meaning="Each value is the index itself: a list, `inputs.NAME`, or a list that a job makes.",
+        schema={
+            "anyOf": [
+                {"type": "array", "items": {"type": ["string", "number"]}, "uniqueItems": True},
+                _REFERENCE,
+                _RESULT,
+            ]
+        },
     ),
     Key(
         name="range",
@@ -52,18 +73,24 @@ LOOP_KEYS = (
         },
     ),
 )
-LOOP_KEY_NAMES = names_of(LOOP_KEYS)
+MAX_KEY = Key(
+    name="max",
+    meaning=f"The most values that a result may give a loop; {MAX_OF_RESULT:,} where it is not said.",
+    schema={"type": "integer", "minimum": 1, "maximum": MAX_INSTANCES},
+)
+LOOP_KEY_NAMES = names_of((*LOOP_KEYS, MAX_KEY))
 
 
-class Loops(Fields):
+class Loops(ResultLoops):
     def loop(self, key: Scalar, node: Node, names: Names) -> LoopDecl | None:
         what = f"loop `{key.value}`"
         entries = self.as_map(node, what, None if isinstance(node, MapNode) else f"write {_loop_example(node)}")
         if entries is None:
             return None
-        fields = self.known_keys(entries, LOOP_KEY_NAMES, what, place="loop")
+        fields = dict(self.known_keys(entries, LOOP_KEY_NAMES, what, place="loop"))
+        limit = fields.pop("max", None)
         if len(fields) != 1:
-            if len(fields) == len(entries.entries):  # otherwise the unknown key is reported
+            if len(fields) + (limit is not None) == len(entries.entries):  # otherwise the unknown key is reported
                 self.problems.add(
                     key.place,
                     "MISSING_KEY" if not fields else "UNKNOWN_KEY",
@@ -72,12 +99,27 @@ class Loops(Fields):
                 )
             return None
         ((kind, value),) = fields.items()
+        if is_over_result(value):
+            return self._over_result(key, kind, value, limit, names)
+        if limit is not None:
+            self.wrong(limit, f"`max` of {what} has no effect: its length is known", "`max` is for loops over results")
+            return None
         source = {"each": self._each, "count": self._count, "values": self._values, "range": self._range}[kind](
             value, what, names
         )
         if source is None:
             return None
         return LoopDecl(key.value, kind, source, key.place, _loops_in(source))  # type: ignore[arg-type]
+
+    def _over_result(self, key: Scalar, kind: str, node: Node, limit: Node | None, names: Names) -> LoopDecl | None:
+        what = f"loop `{key.value}`"
+        most = MAX_OF_RESULT if limit is None else self.most(limit, what)
+        ref = self.result(node, kind, what, names)
+        if ref is None or most is None:
+            return None
+        assert isinstance(node, Scalar)
+        self.sources[key.value] = node, kind
+        return LoopDecl(key.value, kind, ref, key.place, _loops_in(ref), most)  # type: ignore[arg-type]  # `count`, `values`
 
     def _loop_input(self, node: Node, what: str, names: Names) -> tuple[InputRef, Type | None] | None:
         """The input of `inputs.NAME`, and its type."""
@@ -243,6 +285,9 @@ def _loops_in(source: Any) -> tuple[str, ...]:
     for part in source if isinstance(source, tuple) else (source,):
         expressions = [part] if isinstance(part, Expression) else list(getattr(part, "parts", ()))
         refs = [part] if isinstance(part, InputRef) else []
+        if isinstance(part, OutputRef):
+            selectors = [*part.selectors, *(s for _, inside in part.leaf for s in inside)]
+            found += [selector.loop for selector in selectors if isinstance(selector, Loop)]
         for expression in expressions:
             if isinstance(expression, Expression):
                 found += sorted(expression.loops)
@@ -288,6 +333,12 @@ def misplaced(names: Sequence[str], loops: Mapping[str, LoopDecl | None]) -> tup
             message = f"the loop `{name}` has other values for each {others}, which `for:` must name before it"
             return number, message, f"write `for: [{', '.join(written)}]`"
     return None
+
+
+def is_open(name: str, loops: Mapping[str, LoopDecl | None]) -> bool:
+    """Whether a loop, or one that it depends on, goes over a result."""
+    decl = loops.get(name)
+    return decl is not None and (decl.is_over_result or any(is_open(other, loops) for other in decl.after))
 
 
 def _has_expression(node: Node) -> bool:

@@ -20,7 +20,7 @@ from whyrun.workflow.parsing.declarations import INPUT_KEYS
 from whyrun.workflow.parsing.file import WORKFLOW_KEYS, WorkflowFiles, os_reason
 from whyrun.workflow.parsing.imports import IMPORT_KEYS
 from whyrun.workflow.parsing.job_keys import JOB_KEYS
-from whyrun.workflow.parsing.loops import LOOP_KEYS
+from whyrun.workflow.parsing.loops import LOOP_KEYS, MAX_KEY
 from whyrun.workflow.parsing.outputs import OUTPUT_KEYS
 from whyrun.workflow.yaml_source import read_source, read_start
 
@@ -46,9 +46,8 @@ def workflow_schema() -> Schema:
         "$defs": {
             "input": object_schema(INPUT_KEYS, "A value, file or dataset that the user provides."),
             "loop": {
-                **object_schema(LOOP_KEYS, "Exactly one of `each`, `count`, `values`, `range`."),
-                "minProperties": 1,
-                "maxProperties": 1,
+                **object_schema((*LOOP_KEYS, MAX_KEY), "Exactly one of `each`, `count`, `values`, `range`."),
+                "oneOf": [{"required": [key.name]} for key in LOOP_KEYS],
             },
             "import": object_schema(
                 IMPORT_KEYS, "Another workflow. Its jobs are referred to as `jobs.NAME.JOB.outputs.OUTPUT`."

@@ -14,8 +14,9 @@ import msgspec
 from msgspec.structs import replace
 
 from whyrun.errors import Diagnostic
-from whyrun.graph.expand import loop_values, rows_of
 from whyrun.graph.inputs import Scope
+from whyrun.graph.loops import loop_values, rows_of
+from whyrun.graph.ragged import Results
 from whyrun.graph.template import expressions_in, inputs_of_loop
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
@@ -70,7 +71,7 @@ def _scope(flow: Workflow, prefix: str, inputs: Mapping[str, InputValue], proble
         if not _is_given(loop, prefix, inputs) or any(other not in loops for other in loop.after):
             continue
         before = len(problems)
-        values = loop_values(loop, prefix, inputs, problems, loops)
+        values = loop_values(loop, prefix, inputs, problems, loops, Results())
         if len(problems) == before:
             loops[loop.name] = values
     positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}

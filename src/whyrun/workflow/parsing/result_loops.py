@@ -1,0 +1,134 @@
+"""Loops over results: `{count: jobs.Script.outputs.Story.Count}`. They are read twice: before the jobs, which name the
+loops, and again when the outputs of the jobs are known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from whyrun.workflow.expressions.expression import parse_expression
+from whyrun.workflow.fields import Fields
+from whyrun.workflow.model import Loop, LoopDecl, OutputRef
+from whyrun.workflow.nodes import Node, Problems, Scalar, plain_value
+from whyrun.workflow.scope import AnyKey, JobShape, Names, OutputShape, Scope
+from whyrun.workflow.values import MAX_INSTANCES
+
+_ROOTS = frozenset({"jobs", "loops"})
+_ANY_OUTPUT = OutputShape(None, None)
+_ANY_JOB = JobShape(None, AnyKey({}, _ANY_OUTPUT))
+_FITS = {"count": frozenset({"integer"}), "values": frozenset({"json"})}
+
+
+def is_over_result(node: Node) -> bool:
+    return isinstance(node, Scalar) and isinstance(node.value, str) and node.value.lstrip("${ ").startswith("jobs.")
+
+
+class ResultLoops(Fields):
+    """Reads the sources of these loops. `sources` has those that were read once, by name."""
+
+    def __init__(self, problems: Problems) -> None:
+        super().__init__(problems)
+        self.sources: dict[str, tuple[Scalar, str]] = {}
+
+    def result(self, node: Node, kind: str, what: str, names: Names) -> OutputRef | None:
+        """The reference as far as it can be read before the jobs: its loops are known then, its output is not."""
+        assert isinstance(node, Scalar)
+        if "{" in node.value:
+            plain = node.value.strip("${} ")
+            message = f"the source of {what} cannot contain `${{{{ }}}}`"
+            self.wrong(node, message, f"write `{plain}`", "EXPRESSION_FORBIDDEN")
+            return None
+        if kind not in _FITS:
+            hint = "`count:` goes over an integer that a job makes, `values:` over a list of texts or numbers"
+            self.wrong(node, f"`{kind}` of {what} cannot be a result of a job", hint)
+            return None
+        lenient = Names(names.inputs, names.loops, AnyKey({}, _ANY_JOB), dict.fromkeys(names.imports))
+        found = _reference(node, lenient, what, self.problems)
+        return None if found is None else self._checked(node, what, found[0])
+
+    def _checked(self, node: Scalar, what: str, ref: OutputRef) -> OutputRef | None:
+        selectors = [*ref.selectors, *(s for _, part in ref.leaf for s in part)]
+        if all(isinstance(selector, Loop) and not selector.offset for selector in selectors):
+            return ref
+        hint = "take one result, or one for each index of another loop: `jobs.Cut.outputs.Count[network]`"
+        self.wrong(node, f"the source of {what} is not one result", hint)
+        return None
+
+    def most(self, node: Node, what: str) -> int | None:
+        value = plain_value(node)
+        if type(value) is int and 0 < value <= MAX_INSTANCES:
+            return value
+        self.wrong(node, f"`max` of {what} is not a whole number from 1 to {MAX_INSTANCES}", "write `max: 200`")
+        return None
+
+    def with_jobs(self, loops: Mapping[str, LoopDecl | None], names: Names) -> dict[str, LoopDecl | None]:
+        """The loops again, now that the outputs of all jobs are known. None for one whose source is wrong."""
+        found = dict(loops)
+        for name, (node, kind) in self.sources.items():
+            decl = loops.get(name)
+            if decl is None or not decl.is_over_result:
+                continue
+            what = f"loop `{name}`"
+            read = _reference(node, names, what, self.problems)
+            ref = None if read is None else self._fitting(node, kind, what, *read)
+            found[name] = None if ref is None else replace(decl, source=ref)
+        return found
+
+    def _fitting(self, node: Scalar, kind: str, what: str, ref: OutputRef, type_: str | None) -> OutputRef | None:
+        if type_ is not None and kind == "values" and type_ == "json" and not ref.leaf:
+            hint = f'declare the list as a leaf: `leaves: {{"Items": json}}`, and write `values: {node.value}.Items`'
+            self.wrong(node, f"the source of {what} is a whole JSON output, whose value is not recorded", hint)
+            return None
+        if type_ is not None and type_ not in _FITS[kind]:
+            needed = "an integer output or leaf" if kind == "count" else "a leaf of type `json` that holds a list"
+            self.wrong(node, f"`{kind}` of {what} is a result of type `{type_}`", f"it goes over {needed}")
+            return None
+        return ref
+
+
+def _reference(node: Scalar, names: Names, what: str, problems: Problems) -> tuple[OutputRef, str | None] | None:
+    """The reference, and the type of what it refers to, if that is known."""
+    scope = Scope(names, f"in {what}", _ROOTS, binding=True, before_files=True, loops=names.loops)
+    expression = parse_expression(node.value, node.locate, scope, problems)
+    if expression is None:
+        return None
+    if not isinstance(expression.whole, OutputRef):
+        hint = "write `jobs.JOB.outputs.OUTPUT`, and compute in the job"
+        problems.add(node.place, "WRONG_TYPE", f"the source of {what} is not one result of a job", hint)
+        return None
+    return expression.whole, _type_of(expression.whole, names)
+
+
+def _type_of(ref: OutputRef, names: Names) -> str | None:
+    *imports, job = ref.job.split("/")
+    for name in imports:
+        inner = names.imports.get(name)
+        if inner is None:
+            return None
+        names = inner
+    outputs = names.jobs[job].outputs
+    shape = outputs.get(ref.output) if outputs is not None else None
+    if shape is None:
+        return None
+    if not ref.leaf:
+        return shape.type
+    same = [leaf for leaf in shape.leaves or () if [name for name, _ in leaf.path] == [name for name, _ in ref.leaf]]
+    return same[0].type if same else None
+
+
+def wrong_nesting(names: Sequence[str], loops: Mapping[str, Any]) -> tuple[int, str, str] | None:
+    """The first loop over a result in a `for:` that goes beside another one, what is wrong, and what to write."""
+    over: list[str] = []
+    for number, name in enumerate(names):
+        decl = loops.get(name)
+        if decl is None or not decl.is_over_result:
+            continue
+        beside = [other for other in over if other not in decl.after]
+        if beside:
+            message = f"`{name}` and `{beside[0]}` are loops over results, and neither depends on the other"
+            hint = f"let a job that runs for [{beside[0]}] make the values of `{name}`, or join the lists in one job"
+            return number, message, hint
+        over.append(name)
+    return None

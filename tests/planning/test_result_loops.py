@@ -1,0 +1,255 @@
+"""Issue 20: loops over results in plans. A loop is known as long as its source is the recorded one, else it is open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from project_lab import Lab, codes, reasons
+from whyrun.errors import WhyrunError
+from whyrun.ids import OPEN, format_index, parse_id
+from whyrun.planning.answers.explain import render_explain
+from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
+
+Make = Callable[..., Lab]
+
+TEXT = """\
+workflow: w
+inputs:
+  N: {type: integer, default: 2}
+  A: {type: integer, default: 7}
+  Names: {type: json, default: [x, y]}
+loops:
+  segment: {count: jobs.Script.outputs.Story.Count, max: 5}
+  topic: {values: jobs.Script.outputs.Story.Topics}
+jobs:
+  Script:
+    uses: python
+    with: {call: "s:script", n: "${{ inputs.N }}", names: "${{ inputs.Names }}"}
+    outputs: {Story: {type: json, leaves: {Count: integer, Topics: json}}}
+  Clip:
+    for: [segment]
+    uses: python
+    with: {call: "s:clip", i: "${{ segment }}", before: "${{ first(jobs.Clip.outputs.Frame[segment-1], inputs.A) }}"}
+    outputs: {Frame: {type: json, path: "out/f-${{ segment }}.json"}}
+  Note:
+    for: [topic]
+    uses: python
+    with: {call: "s:note", name: "${{ topic }}"}
+    outputs: {Note: {type: json}}
+  Film:
+    uses: python
+    with: {call: "s:film", frames: "${{ jobs.Clip.outputs.Frame[:] }}"}
+    outputs: {Film: {type: json, path: out/film.json}}
+"""
+CODE = """\
+def script(n, names): return {"Story": {"Count": n, "Topics": names, "Text": "once"}}
+def clip(i, before): return {"Frame": i}
+def note(name): return {"Note": name}
+def film(frames): return {"Film": len(frames)}
+"""
+
+
+@pytest.fixture
+def lab(project: Make) -> Lab:
+    return project(TEXT, {"s.py": CODE})
+
+
+def states(plan: Plan) -> dict[str, str]:
+    return {job.id: job.state for job in plan.jobs}
+
+
+def test_before_the_first_run_each_job_of_the_loop_is_one_open_entry(lab: Lab) -> None:
+    plan = lab.plan()
+    assert states(plan) == {
+        "Job:Script": "planned", "Job:Clip[?]": "open", "Job:Note[?]": "open", "Job:Film": "planned",
+    }  # fmt: skip
+    assert reasons(plan)["Job:Clip[?]"] == [{"code": "UPSTREAM_DIRTY", "job": "Job:Script"}]
+    assert codes(plan)["Job:Film"] == ["MISSING_OUTPUT", "UPSTREAM_DIRTY"]
+    assert {job.id: job.bindings for job in plan.jobs}["Job:Film"] == {"frames": {"open": "Artifact:Clip.Frame[?]"}}
+    assert plan.totals == {
+        "jobs": 4, "planned": 2, "reused": 0, "clean": 0, "deferred": 0, "inactive": 0, "open": 2,
+    }  # fmt: skip
+    assert render_explain(plan).splitlines() == [
+        "w before its first run: 2 of 4 jobs to run, 2 open until their loops are known",
+        "layer 0",
+        "  Job:Script    MISSING_OUTPUT  Artifact:Script.Story",
+        "                MISSING_OUTPUT  Artifact:Script.Story.Count",
+        "                MISSING_OUTPUT  Artifact:Script.Story.Topics",
+        "layer 2",
+        "  Job:Film      MISSING_OUTPUT  Artifact:Film.Film",
+        "                UPSTREAM_DIRTY  Job:Clip[?]",
+        "open",
+        "  Job:Clip[?]   UPSTREAM_DIRTY  Job:Script",
+        "  Job:Note[?]   UPSTREAM_DIRTY  Job:Script",
+    ]
+
+
+def test_once_the_source_is_made_the_instances_are_planned_like_all_others(lab: Lab) -> None:
+    lab.succeed(targets=["Job:Script"])
+    plan = lab.plan()
+    assert codes(plan) == {
+        "Job:Clip[0]": ["MISSING_OUTPUT"],
+        "Job:Note[x]": ["MISSING_OUTPUT"],
+        "Job:Note[y]": ["MISSING_OUTPUT"],
+        "Job:Clip[1]": ["MISSING_OUTPUT", "UPSTREAM_DIRTY"],
+        "Job:Film": ["MISSING_OUTPUT", "UPSTREAM_DIRTY", "UPSTREAM_DIRTY"],
+    }
+    assert plan.totals["open"] == 0
+    assert {job.id: job.bindings for job in plan.jobs}["Job:Film"] == {
+        "frames": ["Artifact:Clip.Frame[0]", "Artifact:Clip.Frame[1]"]
+    }
+    ran = lab.succeed()
+    assert ran.executed == ["Job:Clip[0]", "Job:Clip[1]", "Job:Film", "Job:Note[x]", "Job:Note[y]"]
+    assert lab.content("Artifact:Film.Film") == 2
+    plan = lab.plan()
+    assert (plan.jobs, plan.totals["clean"], plan.totals["jobs"]) == ((), 6, 6)
+
+
+def test_while_the_source_is_dirty_its_last_instances_do_not_count(lab: Lab) -> None:
+    lab.succeed(targets=["Job:Script"])
+    lab.succeed()
+    for plan in (lab.plan(sets=["N=3"]), lab.plan(force=["Job:Script"])):
+        assert states(plan) == {
+            "Job:Script": "planned", "Job:Clip[?]": "open", "Job:Note[?]": "open", "Job:Film": "planned",
+        }  # fmt: skip
+        assert codes(plan)["Job:Film"] == ["UPSTREAM_DIRTY"]
+        assert plan.totals["jobs"] == 4
+
+
+def test_each_element_has_its_own_instance(lab: Lab) -> None:
+    lab.succeed(targets=["Job:Script"])
+    lab.succeed()
+    for sets, expected in (
+        (["N=3"], {"Job:Clip[2]": ["MISSING_OUTPUT"], "Job:Film": ["UPSTREAM_DIRTY"]}),
+        (["N=1"], {"Job:Film": ["INPUT_CHANGED"]}),
+        (["N=0"], {"Job:Film": ["INPUT_CHANGED", "INPUT_CHANGED"]}),
+        (["N=2", "Names=[y, x]"], {}),
+        (["N=2", "Names=[y, z, x]"], {"Job:Note[z]": ["MISSING_OUTPUT"]}),
+    ):
+        lab.succeed(targets=["Job:Script"], sets=sets)
+        assert codes(lab.plan(sets=sets)) == expected, sets
+    assert lab.succeed(sets=["N=0", "Names=[y, z, x]"], targets=["Job:Script"]).executed == ["Job:Script"]
+    assert lab.succeed(sets=["N=0", "Names=[y, z, x]"]).executed == ["Job:Film", "Job:Note[z]"]
+    assert lab.content("Artifact:Film.Film") == 0
+
+
+def test_a_list_beyond_max_is_refused_while_planning(lab: Lab) -> None:
+    lab.succeed(targets=["Job:Script"], sets=["N=6"])
+    with pytest.raises(WhyrunError) as refused:
+        lab.plan(sets=["N=6"])
+    (problem,) = refused.value.diagnostics
+    assert (problem.code, problem.line, problem.hint) == ("LOOP_TOO_LONG", 7, "raise it: `max: 6`")
+    assert problem.message == ("loop `segment` would have 6 values, and its `max` is 5 (Artifact:Script.Story.Count)")
+    assert states(lab.plan(sets=["N=5"]))["Job:Clip[?]"] == "open"  # another list will be made
+
+
+def test_a_run_does_not_start_what_it_cannot_count_yet(lab: Lab) -> None:
+    with pytest.raises(WhyrunError) as refused:
+        lab.run()
+    (problem,) = refused.value.diagnostics
+    assert (problem.code, problem.message) == (
+        "LOOP_OPEN",
+        "`Job:Clip[?]` goes over a result that this run would make, and a run does not start such instances yet",
+    )
+    assert problem.hint == "run what makes its values first: `whyrun run --target Job:Script`; then run again"
+    assert lab.runs() == []
+
+
+def test_controls_know_the_open_entry(lab: Lab) -> None:
+    assert states(lab.plan(targets=["Job:Clip[3]"])) == {
+        "Job:Script": "planned", "Job:Clip[?]": "open", "Job:Note[?]": "deferred", "Job:Film": "deferred",
+    }  # fmt: skip
+    assert states(lab.plan(up=1)) == {
+        "Job:Script": "planned", "Job:Clip[?]": "deferred", "Job:Note[?]": "deferred", "Job:Film": "deferred",
+    }  # fmt: skip
+    assert states(lab.plan(up=2))["Job:Clip[?]"] == "open"
+    assert reasons(lab.plan(force=["Job:Clip[*]"]))["Job:Clip[?]"] == [
+        {"code": "UPSTREAM_DIRTY", "job": "Job:Script"},
+        {"code": "FORCED", "by": "Job:Clip[*]"},
+    ]
+    lab.succeed(targets=["Job:Script"])
+    for text in ("Job:Clip[7]", "Job:Clip[?]"):
+        with pytest.raises(WhyrunError, match="names nothing in this workflow"):
+            lab.plan(targets=[text])
+
+
+def test_a_recorded_plan_is_computed_again(lab: Lab) -> None:
+    for sets in ((), ("N=4",)):
+        snapshot = lab.snapshot(sets)
+        again = replay_snapshot(snapshot_blob(snapshot), lab.opened(sets).history())
+        assert compute_execution_plan(again, PlanOptions()).to_bytes() == lab.plan(sets=sets).to_bytes()
+        lab.succeed(targets=["Job:Script"], sets=sets)
+
+
+MISTAKES = [
+    ("segment: {count: jobs.Script.outputs.Story}", "WRONG_TYPE",
+     "`count` of loop `segment` is a result of type `json`", "it goes over an integer output or leaf"),
+    ("segment: {values: jobs.Script.outputs.Story}", "WRONG_TYPE",
+     "the source of loop `segment` is a whole JSON output, whose value is not recorded",
+     'declare the list as a leaf: `leaves: {"Items": json}`, and write `values: jobs.Script.outputs.Story.Items`'),
+    ("segment: {each: jobs.Script.outputs.Story}", "WRONG_TYPE",
+     "`each` of loop `segment` cannot be a result of a job",
+     "`count:` goes over an integer that a job makes, `values:` over a list of texts or numbers"),
+    ('segment: {count: "${{ jobs.Script.outputs.Story.Count }}"}', "EXPRESSION_FORBIDDEN",
+     "the source of loop `segment` cannot contain `${{ }}`", "write `jobs.Script.outputs.Story.Count`"),
+    ("segment: {count: jobs.Script.outputs.Story.Cont}", "UNKNOWN_REFERENCE",
+     "output `Story` has no declared leaf `Cont`", "did you mean `Count`?"),
+    ("segment: {count: jobs.Script.outputs.Story.Count, max: 0}", "WRONG_TYPE",
+     "`max` of loop `segment` is not a whole number from 1 to 5000000", "write `max: 200`"),
+    ("segment: {count: 3, max: 5}", "WRONG_TYPE", "`max` of loop `segment` has no effect: its length is known",
+     "`max` is for loops over results"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("loop", "code", "message", "hint"), MISTAKES)
+def test_mistakes_in_the_source(project: Make, loop: str, code: str, message: str, hint: str) -> None:
+    old = "segment: {count: jobs.Script.outputs.Story.Count, max: 5}"
+    problem, *more = project(TEXT.replace(old, loop), {"s.py": CODE}).opened().problems
+    assert (problem.code, problem.message, problem.hint, more) == (code, message, hint, [])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "for: [topic]", "for: [segment, topic]",
+            "`topic` and `segment` are loops over results, and neither depends on the other",
+        ),
+        (
+            "frames: \"${{ jobs.Clip.outputs.Frame[:] }}\"", "frames: \"${{ jobs.Clip.outputs.Frame[0] }}\"",
+            "`[0]` picks one of `Clip`, and the values of `segment` are known only in a run",
+        ),
+        (
+            "leaves: {Count: integer, Topics: json}", "leaves: {Count: integer, Topics: json, \"S[segment].T\": json}",
+            "a leaf of output `Story` goes over `segment`, whose values are known only in a run",
+        ),
+        (
+            "for: [topic]\n", "for: [topic]\n    exclude: [{topic: x}]\n",
+            "`exclude` of job `Note` cannot name combinations: the values of `topic` are known only in a run",
+        ),
+        (
+            "  N: {type", "  M: {type: file, for: [segment], path: \"${{ segment }}.txt\"}\n  N: {type",
+            "input `M`: the values of `segment` are known only once a job has made them",
+        ),
+    ],
+)  # fmt: skip
+def test_what_needs_known_values_is_refused(project: Make, old: str, new: str, message: str) -> None:
+    assert TEXT.count(old) == 1
+    problems = project(TEXT.replace(old, new), {"s.py": CODE}).opened().problems
+    assert [(problem.code, problem.message) for problem in problems] == [("LOOP_MISMATCH", message)]
+
+
+def test_a_loop_over_a_result_of_its_own_jobs_is_a_cycle(project: Make) -> None:
+    problems = project(TEXT.replace("  Script:\n", "  Script:\n    needs: [Clip]\n"), {"s.py": CODE}).opened().problems
+    assert [problem.code for problem in problems] == ["CYCLE"]
+
+
+def test_the_open_index_is_a_token_of_its_own() -> None:
+    parsed = parse_id("Job:Map[asia][?]")
+    assert parsed.segments[0].indices == ("asia", OPEN)
+    assert str(parsed) == "Job:Map[asia][?]"
+    assert (format_index("?"), parse_id('Job:Clip["?"]').segments[0].indices) == ('"?"', ("?",))
+    assert len({OPEN, "?"}) == 2
