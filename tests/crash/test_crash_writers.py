@@ -67,6 +67,7 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
         SCRATCH,
     ),
     "bundle/bundle.py": ({"open to write": 1}, "an archive in memory"),
+    "worker/context.py": ({".mkdir": 1}, SCRATCH),
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
     "worker/processes.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
     "onboard.py": (
