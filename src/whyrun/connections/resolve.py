@@ -225,7 +225,7 @@ def as_port(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 < value < 65536 else None
 
 
-# --- resolve ----------------------------------------------------------------------------------------------------------
+# --- resolving a reference --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

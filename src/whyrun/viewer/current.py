@@ -75,7 +75,7 @@ class Params:
         return urlencode([(name, value) for name in sorted(self._values) for value in self._values[name]])
 
 
-# --- current ----------------------------------------------------------------------------------------------------------
+# --- the state of the page --------------------------------------------------------------------------------------------
 
 
 # One letter an instance, for grids of many. A state that the page does not know is shown by its name.

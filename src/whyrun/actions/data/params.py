@@ -76,7 +76,7 @@ def counted(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
-# --- params -----------------------------------------------------------------------------------------------------------
+# --- parameters -------------------------------------------------------------------------------------------------------
 
 
 Kind = Literal["integer", "number", "text", "boolean", "date", "timestamp"]

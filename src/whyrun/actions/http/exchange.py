@@ -253,7 +253,7 @@ def _reason(problem: OSError) -> str:
     return problem.strerror or str(problem) or type(problem).__name__
 
 
-# --- rules ------------------------------------------------------------------------------------------------------------
+# --- reading answers --------------------------------------------------------------------------------------------------
 # Interprets the answers of a service: JSON, redirects, `Retry-After`, and values at JSON pointers. Sends nothing.
 
 

@@ -304,7 +304,7 @@ def keep_sql(context: WorkerContext, sql: str) -> None:
     context.script_path.with_name("query.sql").write_text(sql.rstrip() + "\n", encoding="utf-8")
 
 
-# --- converting -------------------------------------------------------------------------------------------------------
+# --- from one file format to another ----------------------------------------------------------------------------------
 # The common part of `csv/read`, `csv/write`, `parquet/read` and `parquet/write`: one dataset in, the same rows out.
 
 

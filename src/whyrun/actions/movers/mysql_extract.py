@@ -24,7 +24,7 @@ from whyrun.actions.movers.extracting import (
 from whyrun.actions.movers.statement import MYSQL, Dialect, filled
 from whyrun.actions.parameters import Meta
 
-# --- mySQL and MariaDB through pymysql: streams the rows of a result, with the types that the server declares ---------
+# --- MySQL and MariaDB through pymysql: streams the rows of a result, with the types that the server declares ---------
 
 
 BATCH = 10_000  # rows

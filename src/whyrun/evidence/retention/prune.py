@@ -278,7 +278,7 @@ def _latest_by_kind(records: Records) -> dict[tuple[str, int, int], tuple[str, A
     return latest
 
 
-# --- prune ------------------------------------------------------------------------------------------------------------
+# --- what is removed --------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,7 +45,7 @@ class RunOptions:
                 raise error("USAGE", f"the limit of `{name}` is {limit!r}", hint="a limit is a number from 0 up")
 
 
-# --- registry ---------------------------------------------------------------------------------------------------------
+# --- the table of backends --------------------------------------------------------------------------------------------
 
 
 DEFAULT = "local"

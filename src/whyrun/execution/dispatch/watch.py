@@ -24,7 +24,7 @@ from whyrun.project_config import Trace
 from whyrun.snapshot.reads import package_changes
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-# --- which jobs of a plan are to be traced: what only a trace sees of them may have changed. Pure ---------------------
+# --- which jobs of a plan are to be traced: what only a trace sees of them may have changed ---------------------------
 
 
 def jobs_to_trace(snapshot: PlanningSnapshot, planned: Iterable[PlannedJob]) -> frozenset[str]:
@@ -47,7 +47,7 @@ def _packages_changed(snapshot: PlanningSnapshot, node: int) -> bool:
     return success is not None and bool(package_changes(snapshot, node, success))
 
 
-# --- watch ------------------------------------------------------------------------------------------------------------
+# --- which steps strace watches ---------------------------------------------------------------------------------------
 
 
 UNDECLARED = "UndeclaredRead"

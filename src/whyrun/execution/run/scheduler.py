@@ -145,7 +145,7 @@ class StepStates:
         return Transition(before, after)
 
 
-# --- scheduler --------------------------------------------------------------------------------------------------------
+# --- which step is next -----------------------------------------------------------------------------------------------
 
 
 Wants = tuple[tuple[str, Fraction], ...]  # limited resources, and how much of them

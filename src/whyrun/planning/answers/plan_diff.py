@@ -11,7 +11,7 @@ from typing import Any
 from whyrun.planning.reasons import read_reason
 from whyrun.snapshot.reads import ObservedReads
 
-# --- told -------------------------------------------------------------------------------------------------------------
+# --- what is told beside a plan, because it changes nothing in it -----------------------------------------------------
 # What is told beside a plan, because it changes nothing in it: packages in other versions, and files to bind. Pure.
 
 
@@ -33,7 +33,7 @@ def told(reads: ObservedReads) -> Iterator[str]:
         yield f"… and {len(reads.outdated) - MOST} more packages"
 
 
-# --- plan diff --------------------------------------------------------------------------------------------------------
+# --- the differences between two plans --------------------------------------------------------------------------------
 
 
 def plan_differences(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
