@@ -30,6 +30,7 @@ _PUBLIC = {
     "CompareResult": "whyrun.execution.compare.compare",
     "Comparison": "whyrun.artifacts.compare.result",
     "Action": "whyrun.actions.base",
+    "Cost": "whyrun.money",
     "Context": "whyrun.actions.base",
     "action": "whyrun.actions.base",
     "Connection": "whyrun.actions.parameters",
@@ -66,6 +67,7 @@ __all__ = [
     "Comparison",
     "Connection",
     "Context",
+    "Cost",
     "Diagnostic",
     "Directory",
     "File",
@@ -114,6 +116,7 @@ if TYPE_CHECKING:
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.run.session import RunResult
     from whyrun.ids import CanonicalId, parse_id
+    from whyrun.money import Cost
     from whyrun.planning.answers.explain import explain_json, render_explain
     from whyrun.planning.plan import Plan, PlannedJob, PlanOptions, compute_execution_plan
     from whyrun.results import Artifact, Table

@@ -126,7 +126,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
     ) -> str:
         """What would run, with every reason, as text."""
         found = planned(self.project(), plan_options(up, targets, force), assume=_as_tuple(assume, "assume"), at=at)
-        return render_explain(found.plan, estimate=found.estimate())
+        return render_explain(found.plan, estimate=found.estimate(), prices=found.prices())
 
     def run(
         self,

@@ -113,7 +113,14 @@ def _is_exact(value: Any) -> bool:
     return kind is None or kind in _EXACT_KINDS
 
 
+_OF_ELEMENT = {"key", "sha256", "size"}
+
+
 def value_text(value: Any, most: int = 100) -> str:
     """A value as JSON on one line, shortened."""
-    text = json.dumps(value, ensure_ascii=False, sort_keys=True)
+    if isinstance(value, list) and value and all(isinstance(m, dict) and m.keys() >= _OF_ELEMENT for m in value):
+        keys = ", ".join(str(member["key"]) for member in value)  # the record of a list of artifacts
+        text = f"{len(value)} element{'s' * (len(value) > 1)}: {keys}"
+    else:
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True)
     return text if len(text) <= most else f"{text[:most]}…"

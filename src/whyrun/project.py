@@ -29,7 +29,7 @@ from whyrun.graph.tables import Graph
 from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for
 from whyrun.project_config import ProjectConfig, read_project_config, shared_store_for
 from whyrun.snapshot.actions.connections import connect
-from whyrun.snapshot.actions.known_inputs import RuntimeEstimates, reader_of_snapshot
+from whyrun.snapshot.actions.known_inputs import reader_of_snapshot, with_estimates
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, look_up_actions, may_read_json_as_files
 from whyrun.snapshot.build import build_planning_snapshot, is_over_results, recorded_results
 from whyrun.snapshot.history.reader import History
@@ -409,9 +409,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
         snapshot = build_planning_snapshot(self.graph, log, observer, self.actions, memo, ask, log.running)
         if memo != before:
             log.save_memo(memo)
-        reader = reader_of_snapshot(snapshot, self.folder, self.store.path)
         self.save_cache()
-        return snapshot.with_estimator(RuntimeEstimates(self.graph, reader, self.infos, self.inspector))
+        return with_estimates(snapshot, self.folder, self.store.path, self.infos, self.inspector)
 
     def ask_about_files(self, snapshot: PlanningSnapshot) -> dict[str, str]:
         """Published files in which an action does not find its part: site → "disowned"."""

@@ -73,3 +73,33 @@ def test_a_workflow_that_spends_nothing_says_nothing_of_money(project: Make) -> 
     told = whyrun(lab.root, "run", "--json")
     assert "spent" not in told.err + told.out
     assert "saved" not in {name for name in told.json if name != "saved_seconds"}
+
+
+PRICED = """
+    workflow: w
+    inputs: {Prompt: {type: string, default: a cat}}
+    jobs:
+      Ask:
+        uses: http/json
+        with: {url: "http://127.0.0.1:9/", json: {q: "${{ inputs.Prompt }}"}, price: 0.1}
+        outputs: {Answer: {type: json}}
+      Tell:
+        uses: shell
+        with: {answer: "${{ jobs.Ask.outputs.Answer }}", run: 'echo "$answer" > "$out_Text"'}
+        outputs: {Text: {type: text}}
+"""
+
+
+def test_what_a_run_would_cost_is_told_before_it(project: Make) -> None:
+    lab = project(PRICED)
+    told = whyrun(lab.root, "run", "--dry-run").out
+    assert told.splitlines()[0].endswith("2 of 2 jobs to run  (~$0.10; 1 job of unknown price)")
+    assert "price ~$0.10; 1 job of unknown price" in told
+    assert whyrun(lab.root, "run", "--dry-run", "--json").json["prices"] == {
+        "total": {"USD": "0.1"},
+        "unknown_jobs": 1,
+    }
+    lab.write({"prices.yaml": "actions: {shell: 0}\n"})
+    why = whyrun(lab.root, "why", "Input:Prompt", "--json").json
+    assert (why["price"], why["prices"]) == ("~$0.10", {"total": {"USD": "0.1"}, "unknown_jobs": 0})
+    assert "(~$0.10)" in whyrun(lab.root, "plan", "--assume", "Input:Prompt=changed").out

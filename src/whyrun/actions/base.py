@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import subprocess
 
     from whyrun.artifacts.compare.result import Comparison
-    from whyrun.money import Number
+    from whyrun.money import Cost, Number
 
 CO_VARARGS, CO_VARKEYWORDS = 4, 8  # as `inspect` names them
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -95,6 +95,10 @@ class Action:
     def estimate_runtime(self, inputs: dict[str, Any]) -> float:
         return 1.0
 
+    def estimate_cost(self, inputs: dict[str, Any]) -> Number | Cost | None:
+        """What a run would cost, in US dollars unless it is a `Cost`; None if that cannot be known before."""
+        return None
+
     def get_output_files(self, inputs: dict[str, Any]) -> list[str]:
         return []
 
@@ -114,7 +118,13 @@ class Action:
 
 
 # The optional methods. Planning calls one only if the class overrides it.
-HOOKS = ("estimate_runtime", "get_output_files", "get_output_contribution_key", "has_existing_contribution")
+HOOKS = (
+    "estimate_runtime",
+    "estimate_cost",
+    "get_output_files",
+    "get_output_contribution_key",
+    "has_existing_contribution",
+)
 
 
 class FunctionFacts(msgspec.Struct, frozen=True):

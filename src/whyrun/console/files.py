@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from whyrun.console.lines import SHOWN_FILES, file_text, listed, size
+from whyrun.console.lines import SHOWN_FILES, count, file_text, listed, size
 from whyrun.graph.tables import ArtifactAt, FirstOf, Graph, Group, InputAt, JobTable, Source
+from whyrun.workflow.arrays import Every, element_type, is_array
 from whyrun.workflow.model import VALUE_TYPES
 
 # --- how lines and messages show paths: relative to the working folder, and with the sizes of files -------------------
@@ -75,6 +76,16 @@ def outputs_text(
     return listed([file_text(output_label(table, a, position), note(a)) for a in chosen], SHOWN_FILES)
 
 
+def made_note(table: JobTable, position: int, artifact: int, sizes: Mapping[str, int]) -> str:
+    """How large an output is; of an array, also how many elements it has. `sizes`: by key."""
+    spec = table.artifacts[artifact]
+    key = spec.key_at(position)
+    if not is_array(spec.type):
+        return size(sizes[key])
+    parts = [of_part for name, of_part in sizes.items() if name.startswith(f"{key}[")]
+    return f"{count(len(parts), 'element')}, {size(sum(parts))}"
+
+
 def output_label(table: JobTable, artifact: int, position: int) -> str:
     paths = table.output_of(artifact).paths
     return table.artifact_id(artifact, position) if paths is None else paths[position]
@@ -101,8 +112,10 @@ def _label(graph: Graph, source: Source) -> str | None:
         return source.value.path if source.value.path is not None else source.id
     table = graph.tables[source.table]
     spec = table.artifacts[source.artifact]
-    if spec.is_leaf or spec.type in VALUE_TYPES:
+    if spec.is_leaf or element_type(spec.type) in VALUE_TYPES:
         return None
+    if source.element is not None and source.element is not Every.ELEMENT:
+        return graph.artifact_id(source)
     return output_label(table, source.artifact, source.position)
 
 

@@ -8,14 +8,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from whyrun.actions.problem import parameter_summary
-from whyrun.console.files import bound_sources, input_size, inputs_text, outputs_text
+from whyrun.console.files import bound_sources, input_size, inputs_text, made_note, outputs_text
 from whyrun.console.lines import LogLevel, TaskLine, TaskStatus, count, runtime_text, size, task_text
 from whyrun.graph.tables import ArtifactAt, InputAt, JobTable, Source
 from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import Every
 
 if TYPE_CHECKING:
     from whyrun.errors import Diagnostic
+    from whyrun.planning.answers.prices import Prices
     from whyrun.planning.reuse import Reuse
     from whyrun.snapshot.actions.lookup import LookedUp
     from whyrun.snapshot.actions.parameter_checks import Misfit
@@ -29,17 +31,24 @@ def task_name(table: JobTable, position: int) -> str:
 
 def reuse_note(table: JobTable, position: int, reuse: Reuse, before: str = "") -> Callable[[int], str]:
     """The note on each output file of a reused result: its size."""
-    return lambda artifact: f"{before}{size(reuse.outputs[table.artifacts[artifact].key_at(position)].size)}"
+    sizes = {key: output.size for key, output in reuse.outputs.items()}
+    return lambda artifact: f"{before}{made_note(table, position, artifact, sizes)}"
 
 
 def dry_run_lines(
-    plan: Plan, snapshot: PlanningSnapshot, durations: Mapping[str, float | None], project: Path, when: datetime
+    plan: Plan,
+    snapshot: PlanningSnapshot,
+    durations: Mapping[str, float | None],
+    prices: Prices | None,
+    project: Path,
+    when: datetime,
 ) -> Iterator[TaskLine]:
     """A line for each job that a run would touch. A run may still skip some of the jobs that would execute."""
     preview = _Preview(snapshot, project, when)
     for job in plan.jobs:
         if job.state == "planned" and job.reuse is None:
-            yield preview.would_execute(job, durations.get(job.id))
+            price = prices.of_job(job.id) if prices is not None else None
+            yield preview.would_execute(job, durations.get(job.id), price)
         elif job.state == "planned":
             assert job.reuse is not None
             yield preview.would_reuse(job, job.reuse)
@@ -67,7 +76,7 @@ class _Preview:
     def __init__(self, snapshot: PlanningSnapshot, project: Path, when: datetime) -> None:
         self.snapshot, self.graph, self.project, self.when = snapshot, snapshot.dependency_graph, project, when
 
-    def would_execute(self, job: PlannedJob, expected: float | None) -> TaskLine:
+    def would_execute(self, job: PlannedJob, expected: float | None, price: str | None) -> TaskLine:
         table, position = self.graph.table_at(job.node)
         reason = job.reasons[0]
         text = task_text(
@@ -78,6 +87,7 @@ class _Preview:
             details=[
                 "if its condition holds" if job.conditional else "",
                 f"{reason.code} {reason.text(job.id)}".rstrip(),
+                price or "",
             ],
         )
         return TaskLine(self.when, table.decl.uses, TaskStatus.WOULD_EXECUTE, text)
@@ -109,6 +119,9 @@ class _Preview:
             return input_size(self.project, at)
         if self.snapshot.shas[at.table][at.artifact][at.position] is None:
             return None
+        if at.element is not None:
+            wanted = self.snapshot.elements(at) if isinstance(at.element, Every) else [self.snapshot.element(at)]
+            return sum(element.size for element in wanted if element is not None)
         return self.snapshot.output(at).size
 
 

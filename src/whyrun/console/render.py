@@ -281,8 +281,9 @@ def usage_lines(usage: Mapping[str, Any]) -> list[str]:
     return [f"  tasks of the actions: {tasks}", *lines] if tasks else lines
 
 
-def expectation(estimate: float | None, peak: int | None) -> str:
-    """The expected time and memory of a run, from logged steps; "not known yet" without such a log."""
+def expectation(estimate: float | None, peak: int | None, price: str = "") -> str:
+    """The expected time and memory of a run, from logged steps; "not known yet" without such a log. `price`: what it
+    would cost; empty if nothing says that it costs something."""
     time = f"~{about(estimate)}" if estimate is not None else "not known yet"
     memory = f"~{size(peak)}" if peak is not None else "not known yet"
-    return f"expected time {time}, peak memory {memory}"
+    return f"expected time {time}, peak memory {memory}" + (f", price {price}" if price else "")

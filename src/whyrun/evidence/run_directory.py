@@ -20,13 +20,14 @@ from whyrun.artifacts.hashing import Tree, canonical_json
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError
-from whyrun.ids import file_name, output_of
+from whyrun.ids import file_name, output_of, parse_id, whole_of
 from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, read_events
 from whyrun.log.outcomes import RunOutcome, status_of
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import Element, published_name
 
 # Created empty if nothing was written to them.
 _MAY_BE_EMPTY = ("metrics.jsonl", "commands.jsonl", "whyrun.log", "debug.log")
@@ -286,8 +287,17 @@ def linked_artifact(event: ev.ArtifactAvailable | ev.ArtifactAdopted) -> Artifac
         return None
     # Unpublished outputs (of a comparison) also have a suffix. A section has a one-character mark instead.
     own = event.suffix if len(event.suffix) > 1 and event.type != "directory" else ""
-    name = output + (suffix_of(event.type, event.path) or own)
+    if whole_of(event.step_id, event.artifact) is None:  # an element of an array: a file in a folder
+        file = (event.path or "").rpartition("/")[2]
+        name = f"{output}/{file or _element_name(event.artifact, own)}"
+    else:
+        name = output + (suffix_of(event.type, event.path) or own or (".json" if event.type.endswith("[]") else ""))
     return Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
+
+
+def _element_name(artifact: str, suffix: str) -> str:
+    key = parse_id(artifact).segments[1].indices[-1]
+    return published_name(Element(key, "", 0, suffix), "file[]")
 
 
 def stored_tree(artifact: Artifact, store: Store) -> Tree | None:

@@ -41,7 +41,7 @@ def event_names() -> list[str]:
 
 def step_of(fields: dict[str, Any]) -> str:
     """The step of an event. A comparison has only the artifact; its ID names the step."""
-    if fields["event"] != "comparison":
+    if fields["event"] != "comparison" or fields.get("step_id") is not None:
         return str(fields.get("step_id", ""))
     from whyrun.ids import job_of
 

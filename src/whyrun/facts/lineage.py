@@ -5,7 +5,7 @@ Nothing is read from the present workflow: a result keeps its origins when the w
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -72,7 +72,7 @@ def _start(project: Project, history: History, id_: str, at: str | None) -> Hop:
         raise error("USAGE", f"`{id_}`: an input comes from you", hint=f"`whyrun why {id_}` tells what reads it")
     if kind == "Artifact" and len(parsed.segments) < 2:
         match_nodes(project.graph, id_)  # raises: it names a job and no output
-    job = id_ if kind == "Job" else step_of(id_)
+    job = id_ if kind == "Job" else step_of(id_, history.records.steps)
     record = history.records.steps.get(job)
     success = record.last_success() if record is not None else None
     if success is None:
@@ -96,13 +96,18 @@ def _made_later(project: Project, job: str) -> bool:
     return record is not None and record.last_success() is not None
 
 
-def step_of(artifact: str) -> str:
-    """The job instance that makes an artifact, by its ID alone: `Artifact:Clip.Frame[0]` is made by `Job:Clip[0]`."""
+def step_of(artifact: str, steps: Container[str]) -> str:
+    """The job instance that makes an artifact, by its ID and the steps of the log: `Artifact:Clip.Frame[0]` is made by
+    `Job:Clip[0]`, or is an element of an array of `Job:Clip`."""
     from whyrun.ids import CanonicalId, Segment, parse_id
 
     parsed = parse_id(artifact)
     job, output = parsed.segments[:2]
-    return str(CanonicalId("Job", parsed.imports, (Segment(job.name, output.indices),)))
+    own, of_array = (
+        str(CanonicalId("Job", parsed.imports, (Segment(job.name, indices),)))
+        for indices in (output.indices, output.indices[:-1])
+    )
+    return of_array if own not in steps and of_array in steps else own
 
 
 def _hop(job: str, attempt: Attempt, output: Output) -> Hop:
@@ -140,7 +145,7 @@ class _Walk:
 
     def _made(self, version: Version, before: Attempt) -> Hop | None:
         """The latest attempt before this one that recorded the artifact with this content."""
-        job = step_of(version[0])
+        job = step_of(version[0], self.history.records.steps)
         record = self.history.records.steps.get(job)
         if record is None:
             return None

@@ -13,10 +13,12 @@ from whyrun.errors import InvalidError, check_type, error
 from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
+from whyrun.snapshot.actions.known_inputs import with_estimates
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 
 if TYPE_CHECKING:
+    from whyrun.planning.answers.prices import Prices
     from whyrun.planning.answers.whatif import Assumption
     from whyrun.project import Project
     from whyrun.workflow.inputs import InputValue
@@ -48,6 +50,14 @@ class Planned(msgspec.Struct, frozen=True):
         """Expected seconds, from recorded durations; None if there are none."""
         durations = expected_durations(self.plan, self.snapshot)
         return estimate_seconds(self.plan, durations, workers or os.cpu_count() or 1)
+
+    def prices(self) -> Prices | None:
+        """What the plan would cost; None where nothing says that it costs something."""
+        if not self.plan.planned:
+            return None  # nearly always: nothing is imported
+        from whyrun.planning.answers.prices import expected_prices
+
+        return expected_prices(self.plan, self.snapshot)
 
 
 def planned(
@@ -110,6 +120,7 @@ def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) 
     snapshot = build_planning_snapshot(
         graph, log, observer, _actions_with(project, inputs), ask=ask, running=log.running
     )
+    snapshot = with_estimates(snapshot, project.folder, project.store.path, project.infos, project.inspector)
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from whyrun.ids import job_of
+from whyrun.ids import IdPattern, job_of
 
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact, StaleFile
@@ -60,12 +61,12 @@ def current_status(project: Project, patterns: tuple[str, ...]) -> Status:
         unfinished = msgspec.structs.replace(unfinished, open_steps=tuple(sorted(snapshot.running_steps)))
     artifacts = list(current_artifacts(snapshot, plan))
     runs, pruned = project.state.runs_and_tombstones()
-    stale = stale_files(graph, plan, runs, project.observer().published, pruned)
+    stale = stale_files(snapshot, plan, runs, project.observer().published, pruned)
     inputs_changed = snapshot.inputs_changed
     if patterns:
         chosen = _Chosen(graph, patterns, stale)
         artifacts = [artifact for artifact in artifacts if chosen.has(artifact.id, artifact.job)]
-        stale = [file for file in stale if chosen.has(file.artifact, job_of(file.artifact))]
+        stale = [file for file in stale if chosen.has_file(file)]
         inputs_changed = chosen.read_by_them(inputs_changed)
     return Status(snapshot, plan, plan.snapshot["jobs"], unfinished, artifacts, stale, inputs_changed)
 
@@ -84,8 +85,11 @@ class _Chosen:
             try:
                 self.nodes.update(match_nodes(graph, text))
             except WhyrunError:
-                if not any(pattern.matches(file.artifact) or pattern.matches(job_of(file.artifact)) for file in stale):
+                if not any(map(partial(_made_by, pattern), stale)):
                     raise
+
+    def has_file(self, file: StaleFile) -> bool:
+        return any(_made_by(pattern, file) for pattern in self.patterns)
 
     def has(self, artifact: str, job: str) -> bool:
         return any(pattern.matches(artifact) or pattern.matches(job) for pattern in self.patterns)
@@ -100,3 +104,9 @@ class _Chosen:
             for _, column in table.operand_columns():
                 read.update(source.id for source in sources_of(column.at(position)) if isinstance(source, InputAt))
         return [id_ for id_ in inputs if any(id_ == one or id_.startswith(f"{one}[") for one in read)]
+
+
+def _made_by(pattern: IdPattern, file: StaleFile) -> bool:
+    """Whether a pattern means the artifact or its job. The file of an element has one index more than its job."""
+    jobs = {job_of(file.artifact), job_of(file.artifact.rpartition("[")[0] or file.artifact)}
+    return pattern.matches(file.artifact) or any(map(pattern.matches, jobs))

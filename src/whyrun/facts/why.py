@@ -36,6 +36,7 @@ def input_answer(project: Project, found: Planned, known: PlanView, subject: Sub
     from whyrun.errors import WhyrunError
     from whyrun.facts.plans import assumed_plan
     from whyrun.planning.answers.listing import status_of
+    from whyrun.planning.answers.prices import Prices
     from whyrun.planning.answers.whatif import would_run
     from whyrun.planning.plan import PlanOptions
 
@@ -61,7 +62,14 @@ def input_answer(project: Project, found: Planned, known: PlanView, subject: Sub
         direct = [reader.job for reader in readers if not reader.condition_only]
         would = would_run(found.plan, then.plan, then.snapshot.dependency_graph, direct)
         # If the input has changed, the jobs that it affects are in the current plan: show only the additional ones.
-        answer["would_run"] = [each.to_json() for each in would if not (changed and each.anyway)]
+        rows = [each.to_json() for each in would if not (changed and each.anyway)]
+        prices = then.prices()
+        if prices is not None:
+            added = Prices({row["job"]: price for row in rows if (price := prices.by_job.get(row["job"])) is not None})
+            rows = [{**row, **added.job_json(row["job"])} for row in rows]
+            answer["prices"] = added.to_json()
+            answer["price"] = added.text()
+        answer["would_run"] = rows
     return answer
 
 

@@ -187,7 +187,9 @@ def _with_short_first(tables: Sequence[JobTable]) -> tuple[JobTable, ...]:
     maybe_inactive = _may_be_inactive(tables)
 
     def sure(source: Any) -> bool:
-        return isinstance(source, InputAt) or not maybe_inactive[source.table]
+        if isinstance(source, InputAt):
+            return True
+        return source.element is None and not maybe_inactive[source.table]  # an array may lack the element
 
     def shorten(term: Any) -> Any:
         if isinstance(term, FirstOf):
@@ -228,7 +230,8 @@ def _may_be_inactive(tables: Sequence[JobTable]) -> list[bool]:
         if isinstance(term, ArtifactAt):
             return not optional and maybe[term.table]
         if isinstance(term, FirstOf):
-            return all(isinstance(c, ArtifactAt) and maybe[c.table] for c in term.candidates)
+            absent = (isinstance(c, ArtifactAt) and (maybe[c.table] or c.element is not None) for c in term.candidates)
+            return all(absent)
         if isinstance(term, Computed):
             return any(may_be_absent(o) for o in term.operands)
         return False

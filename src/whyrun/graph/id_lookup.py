@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from whyrun.errors import WhyrunError
+from whyrun.ids import format_indices, parse_id
+from whyrun.workflow.arrays import is_array
+
 if TYPE_CHECKING:
     from whyrun.graph.tables import ArtifactAt, JobTable
 
@@ -69,6 +73,22 @@ class ArtifactsByName(_ByName, Mapping[str, "ArtifactAt"]):
                 row = self._row(table, rest.removesuffix(spec.leaf))
                 if row is not None:
                     return ArtifactAt(table.number, number, row)
+        return self._element(table, artifact, tail)
+
+    def _element(self, table: JobTable, artifact: str, tail: str) -> ArtifactAt:
+        """An element that an array may have: which ones it has is in the log."""
+        from whyrun.graph.tables import ArtifactAt
+
+        name, bracket, _ = tail.partition("[")
+        for number, spec in enumerate(table.artifacts if bracket else ()):
+            if spec.output == name and is_array(spec.type):
+                try:
+                    indices = parse_id(artifact).segments[1].indices
+                except WhyrunError:
+                    raise KeyError(artifact) from None
+                row = self._row(table, format_indices(indices[:-1]))
+                if row is not None and artifact.endswith(format_indices(indices)):
+                    return ArtifactAt(table.number, number, row, indices[-1])
         raise KeyError(artifact)
 
     def _listed(self, table: JobTable) -> dict[str, ArtifactAt]:

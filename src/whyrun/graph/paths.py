@@ -173,6 +173,10 @@ class Pattern(msgspec.Struct, frozen=True):
             return False
         return any(parts_match(form, path.split("/")) for form in self.forms)
 
+    def may_match_below(self, folder: str) -> bool:
+        """May it match a file of some name in this folder, or below it?"""
+        return any(_next_parts(form, folder.split("/")) - {len(form)} for form in self.forms)
+
     def reaches_into(self, folder: str, files: Collection[str]) -> bool:
         """May it match a file below this folder? `files` are the only ones directly in it."""
         return any(

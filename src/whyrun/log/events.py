@@ -250,6 +250,7 @@ class Comparison(Event, tag="comparison"):
     more: int = 0  # differences beyond those
     adopted: bool = False  # that version was adopted, not made by a run of the job
     kept: bool = False  # that version was kept after a change: this comparison proves or refutes that it still holds
+    step_id: str | None = None  # of an element of an array: its ID does not tell which of its indices are the job's
 
 
 class StatusContractViolation(Event, tag="status_contract_violation"):

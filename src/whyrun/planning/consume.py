@@ -327,11 +327,15 @@ class Consumer:
             state = self.states.of(candidate)
             if state is None or isinstance(state, NoElement):
                 continue
-            left.append(self.graph.artifact_id(candidate))
             if isinstance(state, Available):
-                return (self._artifact_entry(candidate, state, opens) if len(left) == 1 else None), left
+                found = next(self.states.members(candidate, state), None)
+                if found is None:
+                    continue  # an array without elements
+                left.append(self.graph.artifact_id(found[0]))
+                return (self._artifact_entry(*found, opens) if len(left) == 1 else None), left
+            left.append(self.graph.artifact_id(candidate))
             consumption.singles[candidate.whole] = None
-            if not state.maybe:
+            if not state.maybe and candidate.element is None:
                 return None, left
         if left:  # all of them may turn out to be inactive
             consumption.maybe = True

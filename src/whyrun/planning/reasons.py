@@ -31,6 +31,7 @@ from whyrun.planning.reason_base import (
 )
 from whyrun.snapshot.records import KEPT_OF_ERROR, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import is_array
 
 LISTED = 20  # particulars of one code that a plan lists; it counts the rest
 _CHANGES = {
@@ -112,6 +113,10 @@ class MissingOutput(ReasonBase, frozen=True):
                 path = None if paths is None or spec.is_leaf else paths[position]
                 if (made.type, made.suffix) != (spec.type, recorded_suffix(table, a)):
                     change = "retyped"
+                elif is_array(spec.type):
+                    parts = case.snapshot.missing_elements(ArtifactAt(table.number, a, position))
+                    missing += [MissingOutput(part, how, file) for part, file, how in parts]
+                    continue
                 else:
                     change = "lost" if path is None else case.snapshot.files.get(path, "lost")
                     if change == "deleted" and made.path != path:

@@ -19,6 +19,7 @@ from whyrun.snapshot.observations import KnownRead, Observations
 from whyrun.snapshot.reads import ObservedReads, OutdatedPackage, UnboundRead, bound_outputs
 from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, LogReader, Observer
+from whyrun.workflow.arrays import is_array
 
 # --- undeclared reads of what other jobs publish: which artifacts stand there, and the edges that follow. Pure --------
 # The log knows them from an earlier run, so they are edges from the next plan on, as if they were declared.
@@ -52,7 +53,7 @@ def find_made(graph: Graph, reads: Iterable[KnownRead]) -> dict[str, Made]:
             if spec.is_leaf or output.paths is None:
                 continue
             paths = [split_site(site)[0] for site in output.paths] if output.append else output.paths
-            is_folder = spec.type == "directory"
+            is_folder = spec.type == "directory" or is_array(spec.type)
             hits = files.keys() & set(paths)
             for p, path in enumerate(paths if hits else ()):
                 if path in hits:

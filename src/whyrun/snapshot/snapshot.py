@@ -20,10 +20,12 @@ from whyrun.graph.tables import (
 )
 from whyrun.snapshot.reads import ObservedReads
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
-from whyrun.workflow.arrays import Element, ListIndex
+from whyrun.workflow.arrays import Element, ListIndex, elements_of, published_path
 from whyrun.workflow.inputs import InputValue
 
 if TYPE_CHECKING:
+    from decimal import Decimal
+
     from whyrun.artifacts.shared.result import SharedResult
 
 JobStatus = Literal["succeeded", "failed", "never_run", "running"]
@@ -148,6 +150,21 @@ class LogReader(Protocol):
 Estimator = Callable[[Sequence[int]], Mapping[int, float]]
 
 
+class Price(msgspec.Struct, frozen=True):
+    """What an instance would cost. `costs`: currency → amount, as text; None: unknown."""
+
+    costs: Mapping[str, str] | None
+    source: Literal["action", "prices", "history", "unknown"]
+
+
+class Pricer(Protocol):
+    def __call__(self, nodes: Sequence[int]) -> Mapping[int, Price]:
+        """By node: what is known without the log, or that an instance costs something unknown."""
+
+    def unit_price(self, item: str) -> tuple[Decimal, str] | None:
+        """The price of one unit of an item, with its currency."""
+
+
 class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Built once (`build_planning_snapshot`) and never changed: more knowledge makes a new snapshot (`with_…`)."""
 
@@ -164,6 +181,7 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     shared: Mapping[str, SharedResult] = msgspec.field(default_factory=dict)  # found in a shared store, by fingerprint
     reads: ObservedReads = msgspec.field(default_factory=ObservedReads)
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
+    pricer: Callable[[], Pricer] | None = None  # as well
 
     @property
     def log_position(self) -> dict[str, Any] | None:
@@ -173,8 +191,8 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
         """With these results of a shared store instead of those known so far."""
         return replace(self, shared=dict(results))
 
-    def with_estimator(self, estimator: Estimator) -> PlanningSnapshot:
-        return replace(self, estimator=estimator)
+    def with_estimates(self, estimator: Estimator, pricer: Callable[[], Pricer]) -> PlanningSnapshot:
+        return replace(self, estimator=estimator, pricer=pricer)
 
     # -- one instance --
 
@@ -208,6 +226,24 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     def elements(self, at: ArtifactAt) -> Collection[Element]:
         """The elements of an available array, as its list names them."""
         return self._lists.elements(at.whole, self.output(at.whole).value).values()
+
+    def missing_elements(self, at: ArtifactAt) -> Iterator[tuple[str, str | None, str]]:
+        """(ID, path, change) of the elements of a recorded array that are not there: deleted changed lost …"""
+        table, record = self.dependency_graph.tables[at.table], self.rows[at.table][at.position]
+        assert record is not None
+        made = {output.id: output for output in record.latest.outputs}
+        whole, paths = table.artifact_id(at.artifact, at.position), table.output_of(at.artifact).paths
+        for element in elements_of(made[whole].value):
+            output = made.get(whole + element.text)
+            folder = None if paths is None else paths[at.position]
+            path = None if folder is None else published_path(folder, element, made[whole].type)
+            change = "lost" if output is None else self.files.get(path or "")
+            if change == "deleted" and output is not None and output.path != path:
+                change = "unpublished"
+            if change is None and output is not None and path is None and output.sha256 in self.lost:
+                change = None if output.value is not msgspec.UNSET else "lost"
+            if change is not None:
+                yield whole + element.text, path, change
 
     def element(self, at: ArtifactAt) -> Element | None:
         """The element of an available array that has this key."""

@@ -56,7 +56,7 @@ def state_view(state: State, params: Params) -> dict[str, Any]:
         "digest": plan.digest if len(plan.jobs) <= DIGESTED else None,
         "log_position": plan.log_position,
         "at": state.at,
-        "headline": headline(plan, estimate),
+        "headline": headline(plan, estimate, found.prices() if state.at is None else None),
         "estimate": estimate,
         "totals": dict(plan.totals),
         "outcomes": outcomes,

@@ -68,6 +68,8 @@ def as_recorded(elements: Sequence[Element]) -> list[dict[str, Any]]:
 
 def elements_of(recorded: Any) -> Sequence[Element]:
     """The elements that the record of a list names, in its order."""
+    if recorded is UNSET:
+        return ()  # of an adopted or foreign record: its bytes say nothing about elements
     return msgspec.convert(recorded, tuple[Element, ...])
 
 
@@ -97,7 +99,7 @@ def published_name(element: Element, type_: str) -> str:
     plain = f"{element.key}{suffix}"
     if _PLAIN.fullmatch(plain) and len(plain.encode()) <= _LONGEST:
         return plain
-    return f"{file_name(str(element.key))}{suffix}"
+    return file_name(plain)  # keys and suffixes come from workers: no name leads out of the folder
 
 
 def published_path(folder: str, element: Element, type_: str) -> str:

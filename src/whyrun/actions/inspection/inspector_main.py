@@ -108,6 +108,14 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _cost(value: Any) -> dict[str, str] | None:
+    from whyrun.money import Cost
+
+    if value is None:
+        return None
+    return (value if isinstance(value, Cost) else Cost(value)).to_json()
+
+
 def _paths(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(name): os.fspath(path) for name, path in value.items()}
@@ -124,6 +132,7 @@ def _key(value: Any) -> str | None:
 
 _RESULT_CHECKS: Mapping[str, Any] = {
     "estimate_runtime": _seconds,
+    "estimate_cost": _cost,
     "get_output_files": _paths,
     "get_output_contribution_key": _key,
     "has_existing_contribution": bool,

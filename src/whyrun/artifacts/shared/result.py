@@ -32,7 +32,7 @@ class SharedOutput(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def is_leaf(self) -> bool:
-        return "." in self.key
+        return "." in self.key.partition("[")[0]  # the key of an element may have a dot
 
 
 class SharedOrigin(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,6 +67,17 @@ VALUE_KINDS: Mapping[str, Callable[[Any], bool]] = {
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
     "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
 }
+
+
+def _is_list(value: Any) -> bool:
+    """Whether a value can be the record of the list of an array."""
+    fields: dict[str, type | tuple[type, ...]] = {"key": (str, int), "sha256": str, "size": int, "suffix": str}
+    return isinstance(value, list) and all(
+        isinstance(one, dict)
+        and one.keys() >= {"key", "sha256", "size"}
+        and all(isinstance(one.get(name, ""), kind) for name, kind in fields.items() if name in one)
+        for one in value
+    )
 
 
 def _is_json(value: Any) -> bool:
@@ -107,6 +118,8 @@ def _check_output(output: SharedOutput) -> None:
     if has_value and bytes_sha256(data) != output.sha256:
         raise Refused(f"the value of `{output.key}` does not have its hash")
     fits = VALUE_KINDS.get(output.type, _is_json if output.is_leaf and output.type == "json" else None)
+    if output.type.endswith("[]"):
+        fits = _is_list
     if has_value != (fits is not None):
         # A value replaces the blob, which is then not fetched. So only value types may have one.
         raise Refused(f"`{output.key}` is of type {output.type}, and has {'a' if has_value else 'no'} value")
@@ -122,7 +135,7 @@ def _value_bytes(output: SharedOutput) -> bytes:
     """The value would go into the log, so it has the same limits as a value of a local step."""
     problem = limit_problem(output.value)
     data = b"" if problem else canonical_json(output.value)
-    problem = problem or size_problem(data)
+    problem = problem or (None if output.type.endswith("[]") else size_problem(data))
     if problem is not None:
         raise Refused(f"the value of `{output.key}` {problem}")
     return data

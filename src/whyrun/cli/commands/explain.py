@@ -57,14 +57,15 @@ def command(
     if trace is not None:
         _print_trace(project, found, trace, as_json)
     elif as_json:
-        body = explain_json(found.plan, wanted.listing(found))
+        body = explain_json(found.plan, wanted.listing(found), None if at else found.prices())
         if found.assumptions:
             body["assuming"] = [str(assumption) for assumption in found.assumptions]
         print_json(body)
     else:
-        estimate = None if at else found.estimate()
+        estimate, prices = (None, None) if at else (found.estimate(), found.prices())
         listing, context = wanted.listing(found), command_context(project)
-        print_plan(found, render_explain(found.plan, estimate=estimate, listing=listing, context=context))
+        text = render_explain(found.plan, estimate=estimate, listing=listing, context=context, prices=prices)
+        print_plan(found, text)
 
 
 def _print_trace(project: Project, found: Planned, text: str, as_json: bool) -> None:

@@ -250,8 +250,8 @@ def command(
     if as_json:
         print_bytes(found.plan.to_bytes())
     else:
-        estimate = None if at else found.estimate()
-        print_plan(found, render_plan(found.plan, estimate=estimate, listing=wanted.listing(found)))
+        estimate, prices = (None, None) if at else (found.estimate(), found.prices())
+        print_plan(found, render_plan(found.plan, estimate=estimate, listing=wanted.listing(found), prices=prices))
 
 
 def save_plan(path: str, found: Planned, project: Project) -> None:

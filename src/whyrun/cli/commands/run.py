@@ -121,7 +121,7 @@ def print_dry_run(
     nodes = [job.node for job in plan.planned]
     check_resources(snapshot, nodes, resource_limits(project, run_options))
     check_folders(project, nodes)
-    estimate = planned.estimate(run_options.jobs)
+    estimate, prices = planned.estimate(run_options.jobs), planned.prices()
     workers = run_options.jobs or os.cpu_count() or 1
     peak = expected_peak(plan, snapshot, project.state.runs(), workers)
     if as_json:
@@ -130,20 +130,21 @@ def print_dry_run(
                 "dry_run": True,
                 "estimate_seconds": estimate,
                 "estimate_peak_memory_bytes": peak,
+                **({"prices": prices.to_json()} if prices is not None else {}),
                 "plan": plan.to_json(),
             }
         )
         return
     logger = output.logger(sys.stdout)  # these lines are the answer, so they go to stdout
-    logger.say(headline(plan, estimate), "bold")
+    logger.say(headline(plan, estimate, prices), "bold")
     now = utc_now().astimezone()
-    for line in dry_run_lines(plan, snapshot, expected_durations(plan, snapshot), project.folder, now):
+    for line in dry_run_lines(plan, snapshot, expected_durations(plan, snapshot), prices, project.folder, now):
         logger.line(line)
     if logger.log_level >= LogLevel.ALL:
         for line in untouched_lines(plan, snapshot, project.folder, now, TaskStatus.WOULD_SKIP):
             logger.line(line)
     if any(job.reuse is None for job in plan.planned):
-        logger.say(expectation(estimate, peak))
+        logger.say(expectation(estimate, peak, "" if prices is None else prices.text()))
     for name in missing_secrets(project, snapshot, plan):
         logger.note(f"the variable `{name}` is not in the environment; `whyrun run` needs it")
     click.echo("dry run: nothing was executed or recorded", err=True)
@@ -200,12 +201,13 @@ def announce_plan(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot
     """Print the headline of the plan and, at level `all`, the jobs that are up to date."""
     from whyrun.console.lines import LogLevel, TaskStatus, listed
     from whyrun.console.preview import untouched_lines
+    from whyrun.facts.plans import Planned
     from whyrun.log.journal import utc_now
     from whyrun.planning.answers.explain import Fate, estimate_seconds, expected_durations, fate_of_adopted, headline
 
     durations = expected_durations(plan, snapshot)
     logger.expect(durations, workers)
-    logger.say(headline(plan, estimate_seconds(plan, durations, workers)), "bold")
+    logger.say(headline(plan, estimate_seconds(plan, durations, workers), Planned(plan, snapshot).prices()), "bold")
     fates = {
         Fate.EXECUTED: "will be made again",
         Fate.REUSED: "will be replaced by an earlier result",

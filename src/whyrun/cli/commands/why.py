@@ -249,7 +249,8 @@ def _input_lines(id_: str, answer: dict[str, Any], at: str | None, rows: Rows) -
     if would_run and all("anyway" in each for each in would_run):
         yield "all jobs that would run if it changed are planned anyway"  # as before the first run
     elif would_run:
-        yield "if it changed, these would run too" if answer["changed"] else "if it changed, these would run"
+        price = f"  ({answer['price']})" if "price" in answer else ""
+        yield f"if it changed, these would run{' too' if answer['changed'] else ''}{price}"
         shown, rest = rows.page(would_run)
         yield from columns((r["job"], r["reason"], "planned anyway" if "anyway" in r else "") for r in shown)
         if rest is not None:

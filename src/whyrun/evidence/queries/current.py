@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal
 
 from msgspec import UNSET
 
-from whyrun.graph.tables import Graph
+from whyrun.graph.tables import ArtifactAt, Graph
 from whyrun.ids import site_of
 from whyrun.log.lean_events import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.runs import RunRef, log_without_start
@@ -16,6 +16,7 @@ from whyrun.log.tombstones import Tombstone
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Output, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import element_type, elements_of, is_array, published_path
 
 ArtifactState = Literal["available", "missing", "failed", "inactive", "running"]
 
@@ -80,7 +81,37 @@ def current_artifacts(
             path = None if paths is None else paths[p]
             available = snapshot.shas[table.number][a][p] is not None
             state = states.get(node, "clean")
-            yield _artifact(snapshot, table.artifact_id(a, p), spec.type, job, state, record, available, path)
+            whole = _artifact(snapshot, table.artifact_id(a, p), spec.type, job, state, record, available, path)
+            if is_array(spec.type) and whole.run is not None and record is not None and state != "inactive":
+                yield from _array(snapshot, ArtifactAt(table.number, a, p), whole, record)
+            else:
+                yield whole
+
+
+def _array(
+    snapshot: PlanningSnapshot, at: ArtifactAt, whole: CurrentArtifact, record: StepRecord
+) -> Iterator[CurrentArtifact]:
+    """The list, and each of its elements."""
+    made = {output.id: output for output in record.latest.outputs}
+    if not record.latest.ok or (whole.change == "retyped" and made[whole.id].type != whole.type):
+        yield whole
+        return
+    missing = {id_: change for id_, _, change in snapshot.missing_elements(at)}
+    gone = next(iter(missing.values()), None)
+    yield replace(whole, change=gone)
+    for element in elements_of(made[whole.id].value):
+        id_, change = whole.id + element.text, missing.get(whole.id + element.text)
+        yield replace(
+            whole,
+            id=id_,
+            state="available" if change is None else "missing",
+            type=element_type(whole.type),
+            sha256=element.sha256,
+            size=element.size,
+            path=None if whole.path is None else published_path(whole.path, element, whole.type),
+            change=change,
+            value=element.value,
+        )
 
 
 def _artifact(
@@ -132,7 +163,7 @@ def count_leftover_files(records: Records, graph: Graph, exists: Callable[[str],
 
 
 def stale_files(
-    graph: Graph,
+    snapshot: PlanningSnapshot,
     plan: Plan,
     runs: list[RunRef],
     sha256_of: Callable[[str], str | None],
@@ -142,13 +173,15 @@ def stale_files(
 
     `sha256_of(site)`: None if it does not exist.
     """
+    graph = snapshot.dependency_graph
     inactive = {job.node for job in plan.jobs if job.state == "inactive"}
     wanted: set[str] = set()
     unwanted: set[str] = set()
     for table in graph.tables:
         for output in table.outputs:
             for p, path in enumerate(output.paths or ()):
-                (unwanted if table.base + p in inactive else wanted).add(path)
+                kept = unwanted if table.base + p in inactive else wanted
+                kept.update(_files_of(snapshot.record(table.base + p), path) if is_array(output.type) else (path,))
     published: dict[str, tuple[str, str, set[str]]] = {}
     for stone in pruned:
         for one in stone.published:
@@ -170,6 +203,14 @@ def stale_files(
                 StaleFile(path, artifact, last_run, "inactive" if path in unwanted else "removed", sha not in hashes)
             )
     return stale
+
+
+def _files_of(record: StepRecord | None, folder: str) -> Iterator[str]:
+    """The files that the last success published in the folder of an array."""
+    success = None if record is None else record.last_success()
+    for output in () if success is None else success.outputs:
+        if output.path is not None and output.path.startswith(f"{folder}/"):
+            yield output.path
 
 
 def _published(run: RunRef) -> Iterator[ArtifactAvailable | ArtifactAdopted]:

@@ -46,6 +46,7 @@ from whyrun.project import Project
 from whyrun.snapshot.reads import present_packages, present_reads
 from whyrun.snapshot.records import Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import is_array
 from whyrun.workflow.model import FILE_TYPES
 
 # Reads the chosen version into the store: the whole output first, then its leaves.
@@ -296,7 +297,7 @@ class _AdoptionRun:
         published: PublishedHashes | None = None
         for a, spec in enumerate(target.table.artifacts):
             path = target.path_of(a)
-            if path is None or spec.output == target.output:
+            if path is None or spec.output == target.output or is_array(spec.type):
                 continue
             output = target.outputs[target.table.artifact_id(a, target.position)]
             existing = publisher.content(path)

@@ -25,6 +25,7 @@ from whyrun.planning.plan import compute_execution_plan
 from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt, Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import is_array
 from whyrun.workflow.model import VALUE_TYPES
 
 
@@ -90,6 +91,12 @@ def locate(graph: Graph, artifact: str) -> ArtifactAt:
     at = graph.artifact_of[artifact]
     table = graph.tables[at.table]
     spec = table.artifacts[at.artifact]
+    if is_array(spec.type):
+        what = "it is an array" if at.element is None else "it is an element of an array"
+        hint = (
+            "change what the job reads; with the inputs of an earlier run, `whyrun run` takes that run's result again"
+        )
+        raise not_adoptable(artifact, f"{what}, whose elements only its job makes", hint)
     if spec.is_leaf:
         whole = f"Artifact:{table.name}.{spec.output}{table.texts[at.position]}"
         raise not_adoptable(
@@ -134,7 +141,8 @@ def find_target(
         )
     fingerprint = known.fingerprint(node, consumed)
     recorded = recorded_outputs(snapshot, node, fingerprint, consumed)
-    brought = {} if recorded else earlier(job, fingerprint)
+    arrays = any(is_array(output.type) for output in table.outputs)  # they do not come back with another output
+    brought = {} if recorded or arrays else earlier(job, fingerprint)
     target = AdoptionTarget(at, table, position, node, consumed, fingerprint, recorded or brought, bool(brought))
     _require_other_outputs(snapshot, target, artifact)
     return target

@@ -25,12 +25,13 @@ from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.queries.history import inputs_in_force
 from whyrun.evidence.run_directory import RunDirectory, source_files
 from whyrun.execution.dispatch.step_builder import manifest, recorded_bindings
-from whyrun.execution.recording.publisher import path_and_section, published_path
+from whyrun.execution.recording.publisher import path_and_section
+from whyrun.execution.recording.recorded import recorded_artifacts
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.run.preflight import complete_killed_run
 from whyrun.graph.fingerprint import counted
 from whyrun.graph.layers import compute_layers
-from whyrun.graph.tables import ArtifactAt, Computed, JobTable, Slot
+from whyrun.graph.tables import Computed, JobTable, Slot
 from whyrun.log import events as ev
 from whyrun.log.decoding import observed_field
 from whyrun.log.journal import Clock, utc_now
@@ -239,9 +240,11 @@ class _Keepable:
         table, position = self.table, self.position
         record = snapshot.record(self.node)
         assert record is not None
-        for a in range(len(table.artifacts)):
-            output = snapshot.output(ArtifactAt(table.number, a, position))
-            path, section = path_and_section(published_path(table, a, position))
+        made = {output.id: output for output in record.latest.outputs}
+        whole = {spec.key_at(position): made[table.artifact_id(a, position)] for a, spec in enumerate(table.artifacts)}
+        for recorded in recorded_artifacts(table, position, whole).values():
+            output = made[recorded.id]
+            path, section = path_and_section(recorded.site)
             recorder.event(
                 ev.ArtifactAvailable(
                     artifact=output.id,

@@ -26,7 +26,7 @@ from whyrun.execution.dispatch.step_builder import manifest
 from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.protocol.messages import EarlierVersion, RequestRemembered, StepFinished
 from whyrun.execution.recording.publisher import Publisher
-from whyrun.execution.recording.recorded import RecordedArtifact
+from whyrun.execution.recording.recorded import RecordedArtifact, recorded_artifacts
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import CompareCounts, Usage
 from whyrun.execution.run.lifecycle import MANIFEST, FinishedRun, OnFinish, RunEnvironment, execute_run
@@ -131,12 +131,13 @@ class CompareRunner(Runner):
         if subject.against is None:
             return {}
         recorded = {output.id: output for output in subject.against.outputs}
-        versions: dict[str, EarlierVersion] = {}
-        for a, spec in enumerate(table.artifacts):
-            output = None if spec.is_leaf else recorded.get(table.artifact_id(a, position))
-            if output is not None:
+        wholes = {s.output: table.artifact_id(a, position) for a, s in enumerate(table.artifacts) if not s.is_leaf}
+        made = {name: recorded[id_] for name, id_ in wholes.items() if id_ in recorded}
+        versions = dict[str, EarlierVersion]()
+        for key, one in recorded_artifacts(table, position, made).items():
+            if (output := recorded.get(one.id)) is not None:
                 run, lost = run_name(subject.against.source_of(output.id)[0]), not self.has_bytes(output)
-                versions[spec.output] = EarlierVersion(output.id, output.sha256, output.type, run, lost)
+                versions[key] = EarlierVersion(output.id, output.sha256, output.type, run, lost)
         return versions
 
     def has_bytes(self, output: Output) -> bool:
@@ -177,12 +178,12 @@ class CompareOutcomes(StepOutcomes):
         table, position = active.table, active.position
         earlier = self.comparison.earlier[active.node]
         against = self.comparison.subjects[active.node].against
-        sources = against.own_sources if against is not None else {}
-        decided = {id_: origin for id_, (_, origin) in sources.items()}
+        decided = {id_: how for id_, (_, how) in (against.own_sources if against is not None else {}).items()}
         for output, result in message.comparisons.items():
             self.recorder.event(
                 ev.Comparison(
                     artifact=earlier[output].id,
+                    step_id=message.step_id if output.endswith("]") else None,
                     status="IDENTICAL" if result.identical else "DIFFERENT",
                     against=earlier[output].from_run,
                     summary=result.summary,
@@ -193,9 +194,8 @@ class CompareOutcomes(StepOutcomes):
                 )
             )
             if result.details:
-                more = f"\n  … and {result.more} more" if result.more else ""
-                details = "".join(f"\n  {detail}" for detail in result.details)
-                self.recorder.debug(f"{earlier[output].id}: {result.summary}{details}{more}")
+                more = [f"… and {result.more} more"] if result.more else []
+                self.recorder.debug("\n  ".join([f"{earlier[output].id}: {result.summary}", *result.details, *more]))
         if not message.comparisons:
             super().succeeded(active, message)
             return

@@ -292,6 +292,12 @@ class StepCfg(msgspec.Struct, omit_defaults=True, frozen=True):
     # Of bindings that are mappings (`named(…)`), by member: the indices that lead to it.
     keys: dict[str, list[list[int | float | str]]] = {}
 
+    def has_bytes(self, key: str) -> bool:
+        """Whether an output of the step, or an element of an array, has bytes in the store: leaves are only values."""
+        name = key.partition("[")[0]
+        spec = self.outputs.get(name)
+        return spec is not None and (key == name or spec.type.endswith("[]"))
+
 
 def own_paths(cfg: StepCfg) -> Iterator[tuple[str, str]]:
     """The outputs that a step may write to a path of the project itself, with that path."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.artifacts.store import Store
-from whyrun.console.files import input_size, inputs_text, outputs_text
+from whyrun.console.files import input_size, inputs_text, made_note, outputs_text
 from whyrun.console.lines import (
     BAD,
     STATUSES,
@@ -19,7 +19,6 @@ from whyrun.console.lines import (
     listed,
     runtime_text,
     seconds,
-    size,
     task_text,
     why_no_value,
 )
@@ -67,7 +66,7 @@ class StepLines:
             task_name(table, position),
             runtime=f"in {seconds(duration)}",
             inputs=self.inputs(consumed),
-            outputs=outputs_text(table, position, lambda a: size(sizes[table.artifacts[a].key_at(position)])),
+            outputs=outputs_text(table, position, lambda a: made_note(table, position, a, sizes)),
         )
         self.recorder.status(table.decl.uses, TaskStatus.EXECUTES, text)
 

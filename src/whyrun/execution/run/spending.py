@@ -11,6 +11,7 @@ from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.totals import Usage
 from whyrun.log import events as ev
 from whyrun.log.costs import known_requests
+from whyrun.money import decimal, times, written
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
@@ -28,18 +29,30 @@ class Spending:
     def record(self, active: ActiveStep, message: CostReported) -> None:
         """Write a cost to the log, then let the step go on. A kill of this process loses no cost after that."""
         if not self._is_known(active, message):
+            amount, currency = message.amount, message.currency
+            if amount is None:
+                amount, currency = self._listed(message)
             event = ev.CostRecorded(
                 step_id=message.step_id,
-                amount=message.amount,
-                currency=message.currency,
+                amount=amount,
+                currency=currency,
                 item=message.item,
                 quantity=message.quantity,
                 request=message.request,
             )
             self._publisher.recorder.event(event, ts=message.ts)
             self._publisher.recorder.flush()
-            self._usage.spent.add(message.amount, message.currency)
+            self._usage.spent.add(amount, currency)
         self._backend.acknowledge(message.step_id, message.key)
+
+    def _listed(self, message: CostReported) -> tuple[str | None, str]:
+        """The amount of a cost that the step does not know, by the price of its item in `prices.yaml`."""
+        pricer = self._snapshot.pricer
+        price = pricer().unit_price(message.item) if pricer is not None else None
+        if price is None:
+            return None, message.currency
+        quantity = decimal("the quantity", message.quantity or 1)
+        return written(times(price[0], quantity)), price[1]
 
     def _is_known(self, active: ActiveStep, message: CostReported) -> bool:
         """Whether this request of the step was paid for before: an attempt that resumes it reports its cost again."""

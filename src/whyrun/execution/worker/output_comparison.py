@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+from msgspec.structs import replace
+
 from whyrun.actions.registry.load import LoadedAction
 from whyrun.artifacts.compare.files import compare_files, compare_trees
 from whyrun.artifacts.compare.result import IDENTICAL, SHOWN, CompareSettings, Comparison, shortened
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import Redactor
+from whyrun.console.lines import count
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.messages import EarlierVersion, OutputResult, OutputSpec
 from whyrun.execution.worker.failure import StepError
+from whyrun.workflow.arrays import element_type, elements_of, is_array
 
 
 class OutputComparer:
@@ -31,13 +36,16 @@ class OutputComparer:
     ) -> dict[str, Comparison]:
         made = {output.key: output for output in outputs}
         pairs = {name: (old, made[name]) for name, old in earlier.items() if name in made}
-        return {name: self._presentable(self._one(old, new, specs[name])) for name, (old, new) in pairs.items()}
+        own = {name: _spec(name, specs, made) for name in pairs}
+        return {name: self._presentable(self._one(old, new, own[name])) for name, (old, new) in pairs.items()}
 
     def _one(self, old: EarlierVersion, new: OutputResult, spec: OutputSpec) -> Comparison:
         if old.type != new.type:
             return Comparison(False, f"{old.type} before, {new.type} now")
         if old.sha256 == new.sha256:
             return IDENTICAL
+        if is_array(new.type):
+            return self._lists(old, new)
         if old.gone:
             return Comparison(False, "different bytes; the earlier ones are gone")
         own = self._own(old, new, spec)
@@ -48,6 +56,17 @@ class OutputComparer:
             trees = self._before.read_tree(old.sha256), self._now.read_tree(new.sha256)
             return compare_trees(trees[0], trees[1], self._blob, settings)
         return compare_files(self._blob(old.sha256), self._blob(new.sha256), new.type, spec.suffix, settings)
+
+    def _lists(self, old: EarlierVersion, new: OutputResult) -> Comparison:
+        """Which elements an array has; how each differs is said of the element."""
+        before = [one.key for one in elements_of(msgspec.json.decode(self._blob(old.sha256).read_bytes()))]
+        now = [one.key for one in elements_of(new.value)]
+        gone, added = [key for key in before if key not in now], [key for key in now if key not in before]
+        parts = [f"{count(len(keys), 'element')} {what}" for keys, what in ((gone, "gone"), (added, "added")) if keys]
+        if not parts:
+            parts = ["other elements"] if before == now else ["another order"]
+        details = (*(f"gone: {key}" for key in gone), *(f"added: {key}" for key in added))
+        return Comparison(False, ", ".join(parts), details)
 
     def _blob(self, sha256: str) -> Path:
         """The path of a stored blob, after a check: comparing damaged bytes would only describe the damage."""
@@ -75,6 +94,15 @@ class OutputComparer:
         return Comparison(
             comparison.identical, summary, tuple(details), comparison.more + len(comparison.details[SHOWN:])
         )
+
+
+def _spec(key: str, specs: Mapping[str, OutputSpec], made: Mapping[str, OutputResult]) -> OutputSpec:
+    """Of an output; of an element, that of its array with the element's own suffix."""
+    name, bracket, _ = key.partition("[")
+    if not bracket:
+        return specs[key]
+    element = next(one for one in elements_of(made[name].value) if f"{name}{one.text}" == key)
+    return replace(specs[name], type=element_type(specs[name].type), suffix=element.suffix)
 
 
 def _as_comparison(output: str, answer: object) -> Comparison | None:

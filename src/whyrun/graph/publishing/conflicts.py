@@ -18,6 +18,7 @@ from whyrun.graph.paths import Pattern, folders_of, surely_apart
 from whyrun.graph.tables import Graph, JobTable, OutputColumn
 from whyrun.ids import site_of, split_site
 from whyrun.workflow.advice import Advice, own_path, worded
+from whyrun.workflow.arrays import is_array
 from whyrun.workflow.inputs import InputValue
 
 # --- links on disk -----------------------------------------------------------------------------------------------
@@ -334,6 +335,9 @@ def pattern_problems(outputs: PublishedOutputs, patterns: Sequence[Pattern]) -> 
 
 
 def _matched_path(output: OutputPaths, pattern: Pattern) -> str | None:
+    if is_array(output.output.type):  # what its files are called is known once they are made
+        below = (written for path, written in output.written_of.items() if pattern.may_match_below(path))
+        return next((f"{written}/…" for written in below), None)
     if not _surely_unmatched(output, pattern):
         is_folder = output.output.type == "directory"
         for path, written in output.written_of.items():

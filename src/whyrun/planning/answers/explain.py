@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -20,6 +20,9 @@ from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import MissingOutput, More, UpstreamDirty, reason_json
 from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import PlanningSnapshot
+
+if TYPE_CHECKING:
+    from whyrun.planning.answers.prices import Prices
 
 Line = tuple[str, str]  # (reason code or lower-case mark, text)
 
@@ -44,24 +47,27 @@ def render_explain(
     show_all: bool = False,
     listing: Listing | None = None,
     context: CommandContext = NO_CONTEXT,
+    prices: Prices | None = None,
 ) -> str:
-    """The plan with every reason, as text. `estimate`: the expected duration of the run in seconds."""
+    """The plan with every reason, as text. `estimate`: the expected duration of the run in seconds. `prices`: what it
+    would cost."""
     listing = listing or Listing(show_all=show_all)
     shown_jobs = listed(plan, listing)
-    text = [headline(plan, estimate)]
+    text = [headline(plan, estimate, prices)]
     if shown_jobs.summary:
         text += summary_lines(shown_jobs)
     else:
-        text += _reason_lines(shown_jobs, context)
+        text += _reason_lines(shown_jobs, context, prices)
     closing = closing_line(plan, listing, shown_jobs)
     return "\n".join(text if closing is None else [*text, closing])
 
 
-def _reason_lines(shown_jobs: Listed, context: CommandContext) -> Iterator[str]:
-    blocks = [
-        (block, [(job.id, job_lines(job, "--job ID --all", context)) for job in block.jobs])
-        for block in shown_jobs.blocks
-    ]
+def _reason_lines(shown_jobs: Listed, context: CommandContext, prices: Prices | None) -> Iterator[str]:
+    def lines_of(job: PlannedJob) -> list[Line]:
+        price = prices.of_job(job.id) if prices is not None else None
+        return job_lines(job, "--job ID --all", context) + ([("price", price)] if price is not None else [])
+
+    blocks = [(block, [(job.id, lines_of(job)) for job in block.jobs]) for block in shown_jobs.blocks]
     ids = column_width(id_ for _, shown in blocks for id_, _ in shown)
     codes = max((len(code) for _, shown in blocks for _, lines in shown for code, _ in lines if code), default=0)
     for block, shown in blocks:
@@ -73,7 +79,7 @@ def _reason_lines(shown_jobs: Listed, context: CommandContext) -> Iterator[str]:
             yield f"  … and {block.total - len(shown)} more (`--all` lists them)"
 
 
-def headline(plan: Plan, estimate: float | None = None) -> str:
+def headline(plan: Plan, estimate: float | None = None, prices: Prices | None = None) -> str:
     """One line that counts every job once."""
     totals = plan.totals
     running = sum(job.is_running for job in plan.jobs)
@@ -103,7 +109,9 @@ def headline(plan: Plan, estimate: float | None = None) -> str:
     if totals["clean"] and not idle:
         parts.append(f"{totals['clean']} up to date")
     text = f"{plan.workflow} {after}: {', '.join(parts)}"
-    return text if estimate is None or not totals["planned"] else f"{text}  (~{about(estimate)})"
+    known = [f"~{about(estimate)}"] if estimate is not None else []
+    known += [prices.text()] if prices is not None else []
+    return f"{text}  ({', '.join(known)})" if known and totals["planned"] else text
 
 
 class Fate(StrEnum):
@@ -199,7 +207,7 @@ def about(seconds: float) -> str:
 # --- JSON --------------------------------------------------------------------------------------------------------
 
 
-def explain_json(plan: Plan, listing: Listing | None = None) -> dict[str, Any]:
+def explain_json(plan: Plan, listing: Listing | None = None, prices: Prices | None = None) -> dict[str, Any]:
     """The same as JSON: each job under its block, each reason with its fields and its text. With a `listing` that
     chooses jobs or a page, only those, and how many were chosen."""
     listing = listing or Listing()
@@ -210,6 +218,7 @@ def explain_json(plan: Plan, listing: Listing | None = None) -> dict[str, Any]:
         "headline": headline(plan),
         "options": plan.options.to_json(),
         "totals": dict(plan.totals),
+        **({"prices": prices.to_json()} if prices is not None else {}),
     }
     jobs: Sequence[PlannedJob] = plan.jobs
     if listing.chooses or listing.pages:
@@ -218,7 +227,7 @@ def explain_json(plan: Plan, listing: Listing | None = None) -> dict[str, Any]:
         jobs = [job for block in shown_jobs.blocks for job in block.jobs]
     body |= {"layers": [], "deferred": [], "inactive": []}
     for title, members in plan_blocks(jobs):
-        written = [job_json(job) for job in members]
+        written = [{**job_json(job), **(prices.job_json(job.id) if prices is not None else {})} for job in members]
         if title in ("deferred", "inactive"):
             body[title] = written
         else:
@@ -301,27 +310,32 @@ def estimate_seconds(plan: Plan, durations: Mapping[str, float | None], workers:
 
 
 def render_plan(
-    plan: Plan, *, estimate: float | None = None, show_all: bool = False, listing: Listing | None = None
+    plan: Plan,
+    *,
+    estimate: float | None = None,
+    show_all: bool = False,
+    listing: Listing | None = None,
+    prices: Prices | None = None,
 ) -> str:
     """The short form: each job under its layer with its first reason. `explain` shows all reasons."""
     listing = listing or Listing(show_all=show_all)
     jobs = listed(plan, listing)
-    text = [headline(plan, estimate), *(summary_lines(jobs) if jobs.summary else _short_lines(jobs))]
+    text = [headline(plan, estimate, prices), *(summary_lines(jobs) if jobs.summary else _short_lines(jobs, prices))]
     closing = closing_line(plan, listing, jobs)
     return "\n".join(text if closing is None else [*text, closing])
 
 
-def _short_lines(listed_jobs: Listed) -> Iterator[str]:
+def _short_lines(listed_jobs: Listed, prices: Prices | None) -> Iterator[str]:
     width = column_width(job.id for block in listed_jobs.blocks for job in block.jobs)
     for block in listed_jobs.blocks:
         yield block.title
         for job in block.jobs:
-            yield f"  {padded(job.id, width)}   {_short(job)}".rstrip()
+            yield f"  {padded(job.id, width)}   {_short(job, prices)}".rstrip()
         if block.total > len(block.jobs):
             yield f"  … and {block.total - len(block.jobs)} more (`--all` lists them)"
 
 
-def _short(job: PlannedJob) -> str:
+def _short(job: PlannedJob, prices: Prices | None) -> str:
     if job.state == "inactive":
         return job_lines(job)[0][0]
     marks = []
@@ -332,4 +346,6 @@ def _short(job: PlannedJob) -> str:
         marks.append(f"reuse {job.reuse.run}")
     if job.conditional:
         marks.append("conditional")
+    price = prices.of_job(job.id, source=False) if prices is not None else None
+    marks += [price] if price is not None else []
     return f"{job.headline}" + (f" ({', '.join(marks)})" if marks else "")

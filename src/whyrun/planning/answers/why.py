@@ -7,7 +7,7 @@ names the condition or the absent source.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Sized
 from typing import Any
 
 import msgspec
@@ -25,7 +25,7 @@ from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.planning.reasons import KIND_OF, Forced, More, Reason, find_reasons, reason_json
 from whyrun.snapshot.records import Attempt, run_name
 from whyrun.snapshot.snapshot import Consumed, PlanningSnapshot
-from whyrun.workflow.arrays import is_value_type
+from whyrun.workflow.arrays import Every, is_value_type
 
 EXPLAINED = 40  # jobs of one answer that are listed in full; root causes are found beyond them
 OF_A_KIND = 3  # jobs with the same reasons and other indices that are listed in full; the rest is counted
@@ -368,6 +368,14 @@ def _number(attempt: Attempt, run: int) -> int | None:
     return attempt.number if attempt.run == run else None
 
 
+def _reads_one(source: ArtifactAt, wanted: Collection[ArtifactAt]) -> bool:
+    """Who reads an array reads its elements, and the other way round."""
+    if source.element is None or source in wanted:
+        return source in wanted
+    every = isinstance(source.element, Every)
+    return any(at.whole == source.whole and (every or at.element is None) for at in wanted)
+
+
 def direct_readers(graph: Graph, at: ArtifactAt, *beside: ArtifactAt) -> list[str]:
     """The jobs that read this artifact or one of the others `beside` it from the same step, in the order of the graph.
     Candidates of `first` count as read."""
@@ -375,6 +383,6 @@ def direct_readers(graph: Graph, at: ArtifactAt, *beside: ArtifactAt) -> list[st
     for node in sorted(set(graph.dependents(graph.node(at)))):
         table, position = graph.table_at(node)
         sources = (source for _, column in table.operand_columns() for source in sources_of(column.at(position)))
-        if any(isinstance(source, ArtifactAt) and source in wanted for source in sources):  # inputs may have no hash
+        if any(isinstance(source, ArtifactAt) and _reads_one(source, wanted) for source in sources):
             readers.append(graph.job_id(node))
     return readers

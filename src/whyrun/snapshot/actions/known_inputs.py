@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from whyrun.actions.base import Named
 from whyrun.actions.inspection.messages import WithBlock, encode_value
 from whyrun.graph.tables import ArtifactAt, Graph, Group, InputAt, JobTable, Known, Source, Term
 from whyrun.ids import split_site
-from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.snapshot.snapshot import PlanningSnapshot, Pricer
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import VALUE_TYPES
 
@@ -178,17 +179,43 @@ class RuntimeEstimates(msgspec.Struct, eq=False):
         return {node: seconds for node in nodes if (seconds := self._known.get(node)) is not None}
 
     def _ask(self, table: JobTable, positions: Sequence[int]) -> None:
-        blocks: dict[bytes, WithBlock] = {}
-        of_position: dict[int, bytes] = {}
-        for position in positions:
-            known = self.reader.inputs(table, position)
-            block = WithBlock(encode_value(known.given), missing=list(known.missing))
-            key = of_position[position] = msgspec.json.encode(block)
-            if len(blocks) < ASKED:
-                blocks[key] = block
-        answers = self.inspector.call(self.infos[table.name], METHOD, list(blocks.values()), timeout=PATIENCE)
-        found = {key: answer.get("value") for key, answer in zip(blocks, answers, strict=True)}
+        found = ask_instances(self, METHOD, table, positions)
         known_seconds = [seconds for seconds in found.values() if seconds is not None]
         mean = sum(known_seconds) / len(known_seconds) if known_seconds else None
-        for position, key in of_position.items():
-            self._known[table.base + position] = found.get(key, mean)
+        for position in positions:
+            self._known[table.base + position] = found.get(position, mean)
+
+
+def ask_instances(about: RuntimeEstimates, method: str, table: JobTable, positions: Sequence[int]) -> dict[int, Any]:
+    """By instance: what its action answers, or None. Of very many different instances, only the first are in it."""
+    blocks: dict[bytes, WithBlock] = {}
+    of_position: dict[int, bytes] = {}
+    for position in positions:
+        known = about.reader.inputs(table, position)
+        block = WithBlock(encode_value(known.given), missing=list(known.missing))
+        key = of_position[position] = msgspec.json.encode(block)
+        if len(blocks) < ASKED:
+            blocks[key] = block
+    answers = about.inspector.call(about.infos[table.name], method, list(blocks.values()), timeout=PATIENCE)
+    found = {key: answer.get("value") for key, answer in zip(blocks, answers, strict=True)}
+    return {position: found[key] for position, key in of_position.items() if key in found}
+
+
+def with_estimates(
+    snapshot: PlanningSnapshot,
+    project: Path,
+    blob: Callable[[str], str],
+    infos: Mapping[str, ActionInfo],
+    inspector: Inspector,
+) -> PlanningSnapshot:
+    """The snapshot with what actions estimate, asked when it is needed. `blob`: as for `reader_of_snapshot`."""
+
+    @cache
+    def pricer() -> Pricer:
+        from whyrun.snapshot.actions.prices import KnownPrices  # imported late: decimals take time to import
+
+        return KnownPrices(runtimes, project)
+
+    reader = reader_of_snapshot(snapshot, project, blob)
+    runtimes = RuntimeEstimates(snapshot.dependency_graph, reader, infos, inspector)
+    return snapshot.with_estimates(runtimes, pricer)

@@ -341,7 +341,7 @@ def _result(agent: Agent, payload: dict[str, Any], end: StepFinished | StepLost,
     if isinstance(end, StepFinished) and end.error_type is None:
         cfg = decode_cfg(payload["cfg"])
         for output in end.outputs:
-            if output.key in cfg.outputs:
+            if cfg.has_bytes(output.key):
                 for sha256 in blobs(agent.store, output.sha256, output.type):
                     outputs[sha256] = agent.store.read(sha256)
     folder = step_folder(agent.session.run_dir, end.step_id)

@@ -119,7 +119,7 @@ def fetch_outputs(
     that only names a hash would get content that it has never seen."""
     fetched = set[str]()
     for output in outputs:
-        if output.key not in cfg.outputs:
+        if not cfg.has_bytes(output.key):
             continue
         _fetch_blob(transport, store, output.key, output.sha256, sent, fetched, tmp)
         if output.type == "directory":
