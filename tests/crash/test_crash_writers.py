@@ -73,7 +73,6 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "onboard.py": (
         {"subprocess.run": 1, "tempfile.TemporaryDirectory": 1}, "traces of commands, before there is a state"
     ),
-    "reads/places.py": ({"tempfile.gettempdir": 1}, "it asks for the name"),
     "reads/python_eye.py": ({"os.write": 1}, "into memory that processes of a step share"),
     "reads/strace_eye.py": (
         {".unlink": 2, "shutil.which": 1, "subprocess.Popen": 1, "subprocess.run": 1}, f"{SCRATCH}; {PROGRAM}"

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Collection, Iterable
 
 from whyrun.execution.reads.glimpses import Glimpses, Sighted
@@ -35,7 +34,7 @@ class Places:
         self._scratch = f"{scratch.rstrip('/')}/"
         self._work = f"{self._scratch}work"
         self._in_project_folder = False
-        temporary = (self._scratch, f"{tempfile.gettempdir()}/pymp-")
+        temporary = (self._scratch, f"{os.environ.get('TMPDIR') or '/tmp'}/pymp-")
         self.own = (*temporary, *(f"{folder.rstrip('/')}/" for folder in own))
         self._installed = tuple(f"{prefix}/" for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix})
         self._environments: dict[str, bool] = {}  # folder → is it a virtual environment, or in one

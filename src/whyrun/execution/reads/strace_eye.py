@@ -8,9 +8,7 @@ attached to, which slows down each of its system calls: see `trace_request.py`.
 from __future__ import annotations
 
 import os
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections import Counter
@@ -19,12 +17,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from whyrun.execution.reads.glimpses import Glimpses
 from whyrun.execution.reads.packages import imported_among
 from whyrun.execution.reads.trace_request import PATIENCE
 from whyrun.lazy_regex import lazy_regex
+
+if TYPE_CHECKING:
+    import subprocess
 
 # --- reads what strace wrote: which paths the processes of a step opened, listed, executed or looked for --------------
 # Lines of several processes are interleaved: a call that another process interrupts stands in two lines. The form is
@@ -321,6 +322,8 @@ class StraceEye:
         self.problem = self.problem or self.why_not()
         if self.problem:
             return
+        import subprocess  # only for steps that are traced
+
         tracer = subprocess.Popen(
             ["strace", *_OPTIONS, "-o", str(self._file(attached=True)), "-p", str(pid)],
             stdin=subprocess.DEVNULL,
@@ -338,7 +341,9 @@ class StraceEye:
     def end(self) -> None:
         """All processes of the step have ended, or soon will."""
         for tracer in self._attached:
-            with suppress(subprocess.TimeoutExpired):
+            from subprocess import TimeoutExpired
+
+            with suppress(TimeoutExpired):
                 tracer.wait(PATIENCE)
             tracer.kill()
             tracer.communicate()
@@ -376,6 +381,9 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _tried(folder: Path) -> str | None:
     """None: the trial was stopped, as Ctrl-C stops all that the worker started, and tells nothing."""
+    import shutil
+    import subprocess
+
     if shutil.which("strace") is None:
         return NOT_INSTALLED
     trace = folder / "trace-tried"
