@@ -33,6 +33,9 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 
 Files = Mapping[str, str | bytes | None]
 
+# Settings with which strace watches no step.
+NOT_TRACED: Files = {"whyrun.toml": 'trace = "never"\n'}
+
 # Seconds after which a test gives up on what must come; it never waits so long for what does come, on any machine.
 PATIENCE = 300.0
 # Seconds between SIGTERM and SIGKILL that nobody waits for: what ends within them was not waited for. So it is proved
@@ -186,7 +189,8 @@ class Lab:
         force: Sequence[str] = (),
         sets: Sequence[str] = (),
     ) -> Plan:
-        return compute_execution_plan(self.snapshot(sets), PlanOptions(up, tuple(targets), tuple(force)))
+        snapshot = self.opened(sets).snapshot(force=force)
+        return compute_execution_plan(snapshot, PlanOptions(up, tuple(targets), tuple(force)))
 
     # -- running --
 

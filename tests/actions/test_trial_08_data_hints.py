@@ -26,6 +26,8 @@ from whyrun.actions.data.joining.join import Join
 from whyrun.actions.data.params import DataError, DataParams, KeyNotExact, KeyTypesDiffer
 from whyrun.actions.data.tables import open_table
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 DAY = datetime.datetime(2024, 1, 31)
 UTC = datetime.UTC
 

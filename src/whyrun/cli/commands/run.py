@@ -113,7 +113,7 @@ def print_dry_run(
 
     note_running(project)
     note_lost_runs(project, print_note)
-    planned = plan_now(project, project.snapshot(), options, print_note)
+    planned = plan_now(project, project.snapshot(force=options.force), options, print_note)
     plan, snapshot = planned.plan, planned.snapshot
     note_narrow_patterns(snapshot.dependency_graph, [*options.force, *options.targets])
     check_expected(plan, snapshot, saved)

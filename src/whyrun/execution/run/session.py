@@ -146,7 +146,7 @@ def run_workflow(
         RunLock.of(project.state, clock) as lock,
     ):
         report = repair_killed_run(project, lock, reporter.note, clock)
-        snapshot = project.snapshot()
+        snapshot = project.snapshot(force=plan_options.force)
         if sharing is None:
             plan = compute_execution_plan(snapshot, plan_options)
         else:
