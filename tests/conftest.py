@@ -17,9 +17,10 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 import fork_server
-from project_lab import Files, Lab
+from project_lab import NOT_TRACED, Files, Lab
 from scenarios.harness import Scenario
 
 # Property tests try the same cases every time, so that what is green here is green for whoever lands it. New cases are
@@ -35,6 +36,11 @@ settings.register_profile(
 settings.register_profile("soak", parent=settings.get_profile("same"), derandomize=False)
 settings.load_profile("soak" if os.environ.get("WHYRUN_SOAK") else "same")
 
+# Hypothesis tries the constants of all loaded modules of the project, too, so its cases would depend on which tests had
+# run before in the process. Reading these modules takes 1 s of each process.
+assert callable(providers._get_local_constants)
+providers._get_local_constants = lambda: providers._local_constants
+
 TESTS = Path(__file__).parent
 fork_server.install()
 # Collecting makes a million objects, and all of them stay. Looking through them for garbage takes a third of its time.
@@ -45,10 +51,14 @@ def pytest_configure(config: pytest.Config) -> None:
     # `nohup` ignores it, and child processes inherit that: what a step sees would depend on how the suite was started.
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.addinivalue_line("markers", "real_start: start every program for real, and fork none from a warm process")
+    config.addinivalue_line("markers", "traced: strace watches steps of the fixture `project`, as it does by default")
 
 
 # Folders whose tests are long or wait much. They begin first, so that no core is idle at the end.
-LONG_FIRST = ("lint", "crash", "property", "examples", "cluster", "backends", "movers", "docs", "e2b", "parity")
+LONG_FIRST = (
+    "lint", "crash", "property", "examples", "cluster", "viewer", "backends", "movers", "docs", "e2b", "parity",
+    "environments", "wheel", "verify", "gc",
+)  # fmt: skip
 # Expensive fixtures of many modules, with the name of the process in which all tests that use one run: it is made once.
 MADE_ONCE = {
     "mariadb_server": "databases",
@@ -95,8 +105,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if getattr(session.config.option, "loadgroup", False):
         lost = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
         assert not lost, "pytest-xdist does not group tests any more: servers would be started in each process"
-    gc.collect()
-    gc.freeze()  # what was collected stays until the end, so that nobody need look through it again
+    gc.freeze()  # what was collected stays until the end, so that nobody need look through it
     gc.enable()
 
 
@@ -113,8 +122,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Callable[..., Lab]:
-    """`project(workflow, files)`: a project folder with `workflow.yaml` and these files."""
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Callable[..., Lab]:
+    """`project(workflow, files)`: a project folder with `workflow.yaml` and these files.
+
+    strace does not watch its steps: that takes as long as the rest of a small step, and what it sees of Python depends
+    on what the process of the test has loaded. Tests of what steps read have the marker `traced`.
+    """
+    given = {} if request.node.get_closest_marker("traced") else NOT_TRACED
     made = 0
 
     def make(workflow: str, files: Files | None = None) -> Lab:
@@ -122,9 +136,16 @@ def project(tmp_path: Path) -> Callable[..., Lab]:
         made += 1
         root = tmp_path / f"project{made}"
         root.mkdir()
-        return Lab(root).write({"workflow.yaml": workflow, **(files or {})})
+        return Lab(root).write({**given, "workflow.yaml": workflow, **(files or {})})
 
     return make
+
+
+@pytest.fixture
+def data_libraries() -> Iterator[None]:
+    """Workers have the libraries of data actions already: a step would import them for 0.1 s."""
+    with fork_server.with_imported(*fork_server.DATA_LIBRARIES):
+        yield
 
 
 @pytest.fixture

@@ -61,6 +61,12 @@ _PROGRAMS = {"worker": WORKER[3], "inspector": INSPECTOR[3]}
 # A scheduler or worker of a test's own cluster. It need not have Whyrun.
 _DASK_MODULES = ("dask.cli", "distributed.cli.dask_scheduler", "distributed.cli.dask_worker")
 
+# The variables of a worker of Dask's own cluster, as its nanny sets them before it spawns one.
+_OF_NANNIES = {"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONHASHSEED": "6640"}
+
+# What a step with a data action imports: for `with_imported`.
+DATA_LIBRARIES = ("duckdb", "pyarrow.dataset", "pymysql")
+
 # What a command imports for a backend, and takes longer than all else that it imports.
 _BACKEND_MODULES = {"e2b": "e2b", "dask": "distributed"}
 
@@ -120,7 +126,7 @@ _imported: tuple[str, ...] = ()  # what workers have already
 _with_modules: dict[tuple[str, ...], dict[str, Client]] = {}  # of `with_imported`
 _first_variables: dict[str, str] | None = None  # None where no server may start
 _paused = False
-_lock = threading.Lock()
+_lock = threading.RLock()
 _RealPopen = subprocess.Popen
 _EXECUTE_CHILD = inspect.signature(subprocess.Popen._execute_child)  # type: ignore[attr-defined]
 
@@ -217,13 +223,17 @@ class Popen(subprocess.Popen):  # type: ignore[type-arg]
 def _client_for(kind: str, environment: Mapping[str, str]) -> Client | None:
     """There is a server for each kind and each set of start-up variables, as long as these are ordinary."""
     variables = read_at_start(environment)
-    key = f"{kind} {json.dumps(variables, sort_keys=True)}"
+    key = _key(kind, variables)
     with _lock:
         if key not in _clients and _first_variables is not None:
             ordinary = variables == _first_variables or _ORDINARY.issuperset(variables)
             if kind in _PROGRAMS or kind == "dask" or ordinary:
                 _start_server(kind, key, environment)
         return _clients.get(key)
+
+
+def _key(kind: str, variables: Mapping[str, str]) -> str:
+    return f"{kind} {json.dumps(variables, sort_keys=True)}"
 
 
 def _umask() -> int:
@@ -275,10 +285,13 @@ def _start_server(kind: str, key: str, environment: Mapping[str, str]) -> None:
 
         variables = step_environment("/", "/")
         for program in _PROGRAMS:
-            program_key = f"{program} {json.dumps(read_at_start(variables), sort_keys=True)}"
+            program_key = _key(program, read_at_start(variables))
             if program_key not in _clients:
                 _start_server(program, program_key, variables)
             facts["servers"].append([program_key, _clients[program_key].address, _clients[program_key].session])
+        if kind == "command dask" and (workers := _client_for("dask", {**environment, **_OF_NANNIES})) is not None:
+            variables = read_at_start({**environment, **_OF_NANNIES})
+            facts["servers"].append([_key("dask", variables), workers.address, workers.session])
     address = f"\0whyrun-tests-{os.getpid()}-{os.urandom(6).hex()}"
     life, its_life = socket.socketpair()
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener, its_life:
@@ -306,6 +319,61 @@ def stop() -> None:
         server.wait()
     _servers.clear()
     _clients.clear()
+
+
+# --- processes that `multiprocessing` spawns -------------------------------------------------------------------------
+
+
+def fork_what_is_spawned() -> None:
+    """In a command: the workers of its own Dask cluster are forked, too. Each would import Dask for 0.6 s."""
+    # Imported here: in the process of a step, these modules are a sign that it may start programs.
+    from multiprocessing import popen_spawn_posix, util
+
+    spawning = threading.Lock()
+    really = util.spawnv_passfds
+
+    class Spawned(popen_spawn_posix.Popen):
+        _client: Client | None = None
+
+        def _launch(self, process: Any) -> None:
+            with spawning:
+                util.spawnv_passfds = self._start
+                try:
+                    super()._launch(process)  # type: ignore[misc]
+                finally:
+                    util.spawnv_passfds = really
+
+        def _start(self, path: bytes, args: Sequence[Any], descriptors: Iterable[int]) -> int:
+            words, variables = [os.fsdecode(word) for word in args], dict(os.environ)
+            client = _clients.get(_key("dask", read_at_start(variables)))
+            of_a_process = words[1] == "-c" and "spawn_main" in words[2]
+            if client is None or not of_a_process or _paused or os.getsid(0) != client.session:
+                return int(really(path, args, descriptors))
+            passed = [0, 1, 2, *sorted({int(descriptor) for descriptor in descriptors})]
+            request = {
+                "args": words, "cwd": os.getcwd(), "env": variables, "targets": passed,
+                "group": os.getpgrp(), "umask": _umask(),
+                "limits": [(number, resource.getrlimit(number)) for number in _LIMITS],
+                "blocked": [int(number) for number in signal.pthread_sigmask(signal.SIG_BLOCK, ())],
+            }  # fmt: skip
+            pid = int(client.ask(request, passed))
+            self._client, self._pidfd, self._reaping = client, os.pidfd_open(pid), threading.Lock()
+            return pid
+
+        def poll(self, flag: int = os.WNOHANG) -> int | None:
+            if self._client is None:
+                return super().poll(flag)  # type: ignore[misc, no-any-return]
+            if self.returncode is None:
+                ended = select.poll()
+                ended.register(self._pidfd, select.POLLIN)
+                if not ended.poll(0 if flag & os.WNOHANG else None):
+                    return None
+                with self._reaping:
+                    if self.returncode is None:
+                        self.returncode = os.waitstatus_to_exitcode(self._client.ask({"reap": self.pid}))
+            return self.returncode
+
+    popen_spawn_posix.Popen = Spawned
 
 
 # --- commands that a shell starts -----------------------------------------------------------------------------------
@@ -448,6 +516,9 @@ def become(request: dict[str, Any], descriptors: list[int], ready: int, facts: d
         for key, address, session in facts["servers"]:
             _clients[key] = Client(address, session)
             subprocess.Popen = Popen  # type: ignore[misc]
+        signal.pthread_sigmask(signal.SIG_SETMASK, request.get("blocked", ()))
+        if facts["kind"] == "command dask":
+            fork_what_is_spawned()
         status = exit_status(request["args"][1:])
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
@@ -507,7 +578,12 @@ def exit_status(words: list[str]) -> int:
     """Of the program `python WORDS`, run here; as the interpreter would have it."""
     try:
         sys.modules["__main__"] = types.ModuleType("__main__")
-        if "-m" in words[:2]:
+        if words[0] == "-c":
+            sys.path.insert(0, "")
+            sys.argv = ["-c", *words[2:]]
+            sys.modules["__main__"].__dict__["__builtins__"] = __builtins__
+            exec(compile(words[1], "<string>", "exec"), sys.modules["__main__"].__dict__)
+        elif "-m" in words[:2]:
             at = words.index("-m")
             if "-P" not in words[:at]:
                 sys.path.insert(0, os.getcwd())

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 import sys
+from _thread import allocate_lock, get_ident  # `threading` costs every fork of a worker
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock, get_ident
 from typing import Any, AnyStr, cast
 
 _compile = re.compile  # below, `re.compile` can be replaced for a moment
-_replacing = Lock()
+_replacing = allocate_lock()
 
 
 def lazy_regex(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:

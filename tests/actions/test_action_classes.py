@@ -229,7 +229,8 @@ def test_a_second_plan_imports_nothing_and_the_derived_file_changes_no_byte(lab:
 
 def test_planning_leaves_nothing_behind_in_a_project_that_never_ran(lab: Lab) -> None:
     lab.plan()
-    assert sorted(path.name for path in lab.root.iterdir()) == ["actions", "data.csv", "trace", "workflow.yaml"]
+    there = sorted(path.name for path in lab.root.iterdir())
+    assert there == ["actions", "data.csv", "trace", "whyrun.toml", "workflow.yaml"]
     assert [path.name for path in (lab.root / "actions").iterdir()] == ["learn.py"]
 
 

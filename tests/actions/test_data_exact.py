@@ -32,6 +32,8 @@ from whyrun.actions.data.problems import (
 from whyrun.actions.data.tables import column_names, count_rows_and_columns, open_table
 from whyrun.log import events as ev
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 PARAMS = DataParams(threads=1)
 
 

@@ -21,6 +21,8 @@ from whyrun.actions.data.params import DataParams
 from whyrun.actions.data.problems import UnreadableTable
 from whyrun.actions.data.tables import column_names, open_table
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "share": 0.5, "name": "ä, ö", "ok": True, "day": datetime.date(2024, 2, 29)},
     {"id": None, "share": None, "name": None, "ok": None, "day": None},

@@ -11,6 +11,8 @@ from project_lab import codes
 from whyrun.errors import InvalidError
 from whyrun.log import events as ev
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 PANEL = "firm_id,year,sales\n1,2000,1.5\n1,2001,2\n2,2000,\n,2000,9\n"
 CONTROLS = "firm_id,year,size\n1,2000,7\n2,2000,8\n3,2000,\n,2000,8\n"
 BOTH = {"panel.csv": PANEL, "controls.csv": CONTROLS}

@@ -13,6 +13,8 @@ from project_lab import ENDLESS, Process, wait_until
 from whyrun.errors import InvalidError
 from whyrun.log import events as ev
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 FILES = {"a.csv": "id,v\n1,10\n2,20\n3,\n", "b.csv": "id,w\n1,x\n1,x\n", "c.csv": "id,w\n2,z\n"}
 
 

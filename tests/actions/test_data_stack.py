@@ -18,6 +18,8 @@ from whyrun.actions.data.params import DataParams
 from whyrun.actions.data.tables import open_table
 from whyrun.errors import InvalidError
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 YEARS = {"a.csv": "id,v\n1,x\n2,\n", "b.csv": "v,id\ny,3\n", "c.csv": "id,v\n"}
 ALL = {"primary_dataset": "@a", "secondary_dataset": ["@b", "@c"]}
 

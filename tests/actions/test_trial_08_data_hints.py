@@ -27,6 +27,8 @@ from whyrun.actions.data.params import DataParams
 from whyrun.actions.data.problems import DataError, KeyNotExact, KeyTypesDiffer
 from whyrun.actions.data.tables import open_table
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 DAY = datetime.datetime(2024, 1, 31)
 UTC = datetime.UTC
 

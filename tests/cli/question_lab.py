@@ -59,6 +59,7 @@ def tale(folder: Path) -> Path:
     (folder / "words/a.txt").write_text("one\n")
     (folder / "words/b.txt").write_text("two\n")
     (folder / "workflow.yaml").write_text(WORKFLOW)
+    (folder / "whyrun.toml").write_text('trace = "never"\n')
     return folder
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fork_server import COMMAND, run_command
-from project_lab import Lab, reasons
+from project_lab import NOT_TRACED, Lab, reasons
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.planning.plan import Plan
 from whyrun.project import Project
@@ -33,6 +33,7 @@ class PlanLab(Lab):
         super().__init__(root)
         if not root.exists():
             shutil.copytree(HERE / "project", root, ignore=shutil.ignore_patterns("__pycache__"))
+            self.write(NOT_TRACED)
         self.name = plan
         self.file = root / f"{plan}.json"
 

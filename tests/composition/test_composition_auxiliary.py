@@ -13,6 +13,8 @@ from summary_lab import PlanLab, words
 
 pytest.importorskip("duckdb")
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 WORDS = {"name": "auxiliary_data", "id": "Input:words", "sha256": "#inputs/words.csv", "rows": 1, "columns": 2}
 UPSTREAM = "UPSTREAM_DIRTY"
 

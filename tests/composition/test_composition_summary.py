@@ -20,6 +20,8 @@ from whyrun.evidence.composition.summary import given_sources
 
 pytest.importorskip("duckdb")
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 UPSTREAM = "UPSTREAM_DIRTY"
 
 

@@ -11,6 +11,8 @@ from summary_lab import PlanLab
 
 pytest.importorskip("duckdb")
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 
 @pytest.fixture(scope="module")
 def merged(tmp_path_factory: pytest.TempPathFactory) -> PlanLab:

@@ -19,6 +19,8 @@ from whyrun.evidence.composition.run_folder import RecordedFacts, summary_bytes
 from whyrun.log import events as ev
 from whyrun.project import Project
 
+pytestmark = pytest.mark.usefixtures("data_libraries")
+
 MakeLab = Callable[..., Lab]
 
 MAIN = "firm,y\na,1\nb,2\nc,3\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from command_lab import Command, CommandLab, until
+from project_lab import NOT_TRACED
 
 # Each step says that it has begun, and goes on once there is the file `gate`. `Wait` has two instances, which are
 # executed at once, and `After` waits for both.
@@ -44,7 +45,7 @@ class Beside(CommandLab):
         self.names = names or ("alone",)
         self.file = root / f"{self.names[0]}.yaml"
         root.mkdir()
-        self.write({"word.txt": "hello\n"})
+        self.write({**NOT_TRACED, "word.txt": "hello\n"})
         for name in self.names:
             self.write({f"{name}.yaml": WORKFLOW.replace("NAME", name).replace("GATE", str(self.gate))})
 

@@ -7,12 +7,14 @@ import os
 import re
 import sys
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fork_server import COMMAND as COMMAND
 from fork_server import run_command
+from project_lab import NOT_TRACED
 
 # `whyrun` in scripts is the one under test; and nothing of the shell in which the tests were started.
 ENVIRONMENT = {
@@ -38,9 +40,9 @@ class Answer:
 
 
 class Project:
-    def __init__(self, root: Path, files: dict[str, str]) -> None:
+    def __init__(self, root: Path, files: Mapping[str, str]) -> None:
         self.root = root
-        for name, text in files.items():
+        for name, text in {**NOT_TRACED, **files}.items():
             self.write(name, text)
 
     def write(self, name: str, text: str) -> None:

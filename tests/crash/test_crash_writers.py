@@ -72,12 +72,12 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
         SCRATCH,
     ),
     "bundle/bundle.py": ({"open to write": 1}, "an archive in memory"),
+    "worker/context.py": ({".mkdir": 1}, SCRATCH),
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
     "worker/processes.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
     "onboard/tracing.py": (
         {"subprocess.run": 1, "tempfile.TemporaryDirectory": 1}, "traces of commands, before there is a state"
     ),
-    "reads/places.py": ({"tempfile.gettempdir": 1}, "it asks for the name"),
     "reads/python_eye.py": ({"os.write": 1}, "into memory that processes of a step share"),
     "reads/strace_eye.py": (
         {".unlink": 2, "shutil.which": 1, "subprocess.Popen": 1, "subprocess.run": 1}, f"{SCRATCH}; {PROGRAM}"

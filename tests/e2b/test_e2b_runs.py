@@ -187,7 +187,7 @@ def test_only_code_travels_in_the_bundle(server: Loopback, project: Project) -> 
     lab.succeed()
     lab.edit("helper.py", "len(word)", "3 * len(word)")
     lab.succeed(backend=e2b_backend())
-    expected = {"actions/join.py", "counting.py", "helper.py", "notes.md", "workflow.yaml"}
+    expected = {"actions/join.py", "counting.py", "helper.py", "notes.md", "workflow.yaml", "whyrun.toml"}
     assert seen == [expected] * len(server.sandboxes)
 
 

@@ -18,7 +18,7 @@ import pytest
 import page_checks
 from fork_server import shell_environment, with_imported
 from page_objects import Viewer
-from project_lab import Lab, codes, reasons
+from project_lab import NOT_TRACED, Lab, codes, reasons
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "causal-discovery"
@@ -37,6 +37,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> Lab:
     """A copy of the example that has run once; to look at, not to change."""
     lab = Lab(tmp_path_factory.mktemp("first") / "causal-discovery")
     shutil.copytree(EXAMPLE, lab.root, ignore=shutil.ignore_patterns(".whyrun", "__pycache__", "results", "data"))
+    lab.write(NOT_TRACED)
     assert lab.succeed().executed == sorted(every_job())
     return lab
 

@@ -19,7 +19,7 @@ import pytest
 import yaml
 
 import page_checks
-from fork_server import shell_environment, with_imported
+from fork_server import DATA_LIBRARIES, shell_environment, with_imported
 from project_lab import Lab
 
 for needed in ("duckdb", "pymysql", "adbc_driver_postgresql"):
@@ -52,7 +52,7 @@ def _installed() -> None:
 
 @pytest.fixture(scope="module", autouse=True)
 def _imported() -> Iterator[None]:
-    with with_imported("duckdb", "pyarrow.dataset", "pymysql"):
+    with with_imported(*DATA_LIBRARIES):
         yield
 
 

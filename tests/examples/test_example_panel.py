@@ -19,7 +19,7 @@ import pytest
 import page_checks
 from fork_server import shell_environment, with_imported
 from page_objects import Viewer
-from project_lab import Lab, reasons
+from project_lab import NOT_TRACED, Lab, reasons
 from whyrun.planning.plan import Plan
 from whyrun.project import Project
 
@@ -71,6 +71,7 @@ def first_run(tmp_path_factory: pytest.TempPathFactory) -> PanelLab:
     shutil.copytree(EXAMPLE, root, ignore=shutil.ignore_patterns(".whyrun", "results", "__pycache__", "*.csv"))
     generate(root)
     lab = PanelLab(root)
+    lab.write(NOT_TRACED)
     ran = lab.succeed()
     assert ran.executed == [f"Job:{step}" for step in sorted(STEPS) if step != "pooled"]
     assert ran.inactive == {"Job:pooled": "condition_false"}

@@ -11,7 +11,7 @@ from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.log import events as ev
 
 # Which modules a step's process has imported before is a matter of its start.
-pytestmark = pytest.mark.real_start
+pytestmark = [pytest.mark.real_start, pytest.mark.traced]
 
 Make = Callable[..., Lab]
 
@@ -65,7 +65,9 @@ PROJECT = {
     "plugins/csv.py": "TEXT = 'Named one'\n",
     "sub/main.py": (
         "import sys\nfrom pathlib import Path\n"
-        "for folder in Path(__file__).parent.parent.iterdir(): sys.path.append(str(folder))\n"
+        "above = Path(__file__).parent.parent\n"
+        # Of folders only: Python would look into a file as into an archive, if it came before the right folder.
+        "sys.path += [str(folder) for folder in above.iterdir() if folder.is_dir()]\n"
         "import anywhere\ncontext.output('o').write_text(anywhere.TEXT)\n"
     ),
     "far/anywhere.py": "TEXT = 'Anywhere one'\n",

@@ -16,7 +16,7 @@ from whyrun.log import events as ev
 from whyrun.log.reads import folder_sha256, own_names
 
 # Which modules a step's process has imported before is a matter of its start.
-pytestmark = pytest.mark.real_start
+pytestmark = [pytest.mark.real_start, pytest.mark.traced]
 
 Make = Callable[..., Lab]
 

@@ -18,6 +18,7 @@ from whyrun.log.reads import Read, folder_sha256
 
 pytestmark = [
     pytest.mark.real_start,
+    pytest.mark.traced,
     pytest.mark.skipif(shutil.which("strace") is None, reason="needs strace"),
 ]
 

@@ -246,6 +246,33 @@ def test_a_library_is_imported_once_and_its_state_is_new_in_each_step(curves: st
     assert [int(line) for line in (tmp_path / "imported").read_text().split()] == [*libraries, processes[3]]
 
 
+STANDARD = """
+import sys
+BEFORE = sorted({"threading", "random", "subprocess", "tempfile"}.intersection(vars(sys)["modules"]))
+import os
+%s
+def f():
+    return {"o": [BEFORE, os.getppid()]}
+"""
+
+
+@pytest.mark.real_start
+def test_a_worker_has_only_those_modules_of_python_that_steps_name(tmp_path: Path) -> None:
+    """Each costs every fork: `threading` and `random` alone half of it."""
+    lab = Lab(tmp_path)
+    lab.file("bare.py", STANDARD % "")
+    lab.file("named.py", STANDARD % "import subprocess")
+    try:
+        ((bare, worker),) = values(lab, "bare:f", 1)
+        ((own_environment, parent),) = values(lab, "named:f", 1, env={"A": "1"})
+        ((named, same),) = values(lab, "named:f", 1)
+    finally:
+        lab.backend.close()
+    assert bare == own_environment == []
+    assert named == ["subprocess", "threading"]
+    assert worker == parent == same
+
+
 NOT_AHEAD = {
     "it starts a thread": (
         "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n",

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from command_lab import CommandLab
-from project_lab import Heard
+from project_lab import NOT_TRACED, Heard
 from whyrun.evidence.referenced_blobs import stored_blobs
 from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.log import events as ev
@@ -71,7 +71,7 @@ def make_past(root: Path) -> Past:
     """r0001 to r0003: all jobs, each time for another word. r0004: all. r0005: only Bind, for another cover."""
     root.mkdir()
     past = Past(root)
-    past.write({"workflow.yaml": WORKFLOW})
+    past.write({**NOT_TRACED, "workflow.yaml": WORKFLOW})
     for word in ("one", "two", "three", "four"):
         past.word(word).succeed()
     past.edit("workflow.yaml", "default: always", "default: never")

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 from movers_lab import MariaDb, Postgres, installed, servers
 
-from fork_server import with_imported
+from fork_server import DATA_LIBRARIES, with_imported
 
 
 @pytest.fixture(scope="module", autouse=True)
 def _imported() -> Iterator[None]:
     """For a module. That of a folder would stay until the end, and workers of other folders would have them, too."""
-    with with_imported("duckdb", "pyarrow.dataset", "pymysql"):
+    with with_imported(*DATA_LIBRARIES):
         yield
 
 

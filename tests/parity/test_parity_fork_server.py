@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from parity_lab import COMMAND, ENVIRONMENT, parity, ten_steps
+from parity_lab import BACKENDS, COMMAND, ENVIRONMENT, parity, ten_steps
 
 import fork_server
 from project_lab import Lab
@@ -51,6 +51,25 @@ LOOK = """
         }}
 """
 
+# What the kernel says of the worker of Dask above the worker of a step. (`SigQ` counts those of the whole user.)
+LOOK_ABOVE = """
+    import os, re
+    from pathlib import Path
+
+    def around():
+        above = Path(f"/proc/{os.getppid()}")
+        while "spawn_main" not in (above / "cmdline").read_text():
+            above = Path("/proc/" + (above / "stat").read_text().rpartition(")")[2].split()[1])
+        status = dict(line.split(":", 1) for line in (above / "status").read_text().splitlines())
+        return {"Seen": {
+            "command": re.sub(r"=[0-9]+", "=N", (above / "cmdline").read_text()).rstrip(chr(0)).split(chr(0)),
+            "environment": sorted(re.sub(r"(PARENT_PID)=[0-9]+", "=N", (above / "environ").read_text()).split(chr(0))),
+            "status": {name: status[name].split() for name in ("Umask", "SigBlk", "SigIgn", "NoNewPrivs", "Seccomp")},
+            "limits": (above / "limits").read_text(), "cwd": os.readlink(above / "cwd"),
+            "streams": [os.readlink(above / "fd" / str(number)).split(":")[0] for number in range(3)],
+        }}
+"""
+
 
 def seen(lab: Lab) -> dict[str, Any]:
     """What a step sees, without the names of this run and of its worker."""
@@ -65,6 +84,21 @@ def test_a_step_in_a_forked_worker_sees_what_it_sees_in_a_started_one(project: C
     forked = seen(lab)
     with fork_server.real_start():
         assert seen(lab) == forked
+
+
+@pytest.mark.skipif(bool(BACKENDS["dask"].lacks), reason=str(BACKENDS["dask"].lacks))
+def test_a_forked_worker_of_dask_is_like_a_started_one(project: Callable[..., Lab]) -> None:
+    lab = project(FLOW, {"look.py": LOOK_ABOVE})
+
+    def above() -> Any:
+        words = ["run", "-q", "--jobs", "1", "--force", "Job:Look", *BACKENDS["dask"].words]
+        done = fork_server.run_command(words, cwd=lab.root, env=ENVIRONMENT, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return lab.content("Artifact:Look.Seen")
+
+    forked = above()
+    with fork_server.real_start():
+        assert above() == forked
 
 
 def test_forked_and_started_programs_leave_the_same_evidence(tmp_path: Path) -> None:

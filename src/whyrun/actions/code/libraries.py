@@ -19,6 +19,9 @@ from whyrun.actions.code.module_files import files_of, read_module
 from whyrun.actions.code.source import SourceError
 from whyrun.lazy_regex import lazy_regex
 
+# Modules of Python that much code names, which take longer to import than a fork takes, and whose import changes
+# nothing. Each makes every later fork dearer, so a worker has only those that the code of its steps names.
+STANDARD = frozenset({"bz2", "logging", "lzma", "queue", "random", "shutil", "subprocess", "tempfile", "threading"})
 _UNCERTAIN = lazy_regex(
     rb"environ|putenv|PYTHONPATH|addsitedir|importlib|__import__|runpy|load_source|\bexec\b"
     rb"|sys\s*\.\s*(?:path|meta_path|modules)|\bfrom\s+sys\s+import|\bsys\s+as\b|\bgetattr\(\s*sys\b"
@@ -76,7 +79,7 @@ def _is_certain(facts: FileFacts) -> bool:
 
 
 def _libraries(named: dict[Import, None]) -> tuple[Import, ...]:
-    known = {*sys.stdlib_module_names, "whyrun", "__main__"}
+    known = {*sys.stdlib_module_names, "whyrun", "__main__"} - STANDARD
     return tuple(sorted((each for each in named if not each.level and each.module[0] not in known), key=_order))
 
 

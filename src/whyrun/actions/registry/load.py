@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,6 +98,8 @@ def _callable_action(uses: str, target: Any) -> LoadedAction:
 
 
 def _class_call(uses: str, cls: type[Action]) -> Call:
+    import inspect
+
     parameters_of_run = inspect.signature(cls.run).parameters
     open_ended = any(p.kind is p.VAR_KEYWORD for p in parameters_of_run.values())
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import subprocess
 import sys
 from pathlib import Path
 
@@ -67,6 +66,8 @@ def enter_namespace() -> None:
 
 def why_impossible(folder: Path) -> str | None:
     """Why workers cannot have views in a folder; None if they can."""
+    import subprocess  # only on the host: a worker forks often, and has only what it needs
+
     command = [sys.executable, "-m", __name__, str(folder)]
     environment = {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path), "PATH": os.defpath}
     try:

@@ -7,7 +7,6 @@ step's input files at their own paths. A script may write a declared output to i
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
@@ -30,6 +29,8 @@ class ProjectFolder:
         if self._live:
             displace(self._scratch.root, self.path, outputs)
         else:
+            import shutil
+
             ignored = shutil.ignore_patterns(BUNDLED)
             shutil.copytree(self._project, self.path, symlinks=True, dirs_exist_ok=True, ignore=ignored)
             for path in inputs:
@@ -43,6 +44,8 @@ class ProjectFolder:
         source, target = self._inputs / path, self.path / path
         if os.path.isabs(path) or path.startswith("../") or os.path.lexists(target) or not source.exists():
             return
+        import shutil
+
         target.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, target)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from whyrun.execution.files.tree_removal import DEEPEST, LONGEST, make_readable
 # A step may leave a file whose size is a terabyte and that holds nothing.
 
 
+_CHUNK = 1 << 20
 _NOT_HERE = (errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM)
 
 
@@ -69,9 +69,12 @@ def file_parts(source: BinaryIO) -> Iterator[BinaryIO]:
         yield _part(source, start, end)
 
 
-def append(
-    source: BinaryIO, target: BinaryIO, copy: Callable[[BinaryIO, BinaryIO], object] = shutil.copyfileobj
-) -> None:
+def copy_as_it_is(source: BinaryIO, target: BinaryIO) -> None:
+    while piece := source.read(_CHUNK):
+        target.write(piece)
+
+
+def append(source: BinaryIO, target: BinaryIO, copy: Callable[[BinaryIO, BinaryIO], object] = copy_as_it_is) -> None:
     """Append a file to another at its current position, which is its end. `copy` gets each data range as a file."""
     position = 0
     for start, end in parts(source.fileno()):
@@ -112,7 +115,6 @@ _NOTHING = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENXIO, errno.ENODEV)
 
 # A little more than `tree_removal` keeps: it names what it leaves out, so some of that has to arrive.
 _DEEPEST, _LONGEST = DEEPEST + 4, LONGEST + 320
-_CHUNK = 1 << 20
 
 
 class FileTooLarge(Exception):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import mmap
 import os
-import shutil
 import stat
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from whyrun.artifacts.stat_cache.file_times import is_local
 from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
 from whyrun.execution.files.displaced import put_back
-from whyrun.execution.files.safe_files import append, file_parts
+from whyrun.execution.files.safe_files import append, copy_as_it_is, file_parts
 from whyrun.execution.files.tree_removal import DEEPEST, drop_too_deep, is_real_folder, remove
 from whyrun.ids import file_name
 
@@ -124,7 +123,7 @@ class Scratch:
             move(source, target)
             return
         joined = self._joined(name)
-        join_logs(target, source, joined, redactor.copy if redactor else shutil.copyfileobj)
+        join_logs(target, source, joined, redactor.copy if redactor else copy_as_it_is)
         source.unlink()  # from here on `joined` is complete, see `keep_all`
         move(joined, target)
 
@@ -285,7 +284,7 @@ def _aside(scratch: Path) -> Path:
 
 
 def join_logs(
-    before: Path, more: Path, joined: Path, copy: Callable[[BinaryIO, BinaryIO], object] = shutil.copyfileobj
+    before: Path, more: Path, joined: Path, copy: Callable[[BinaryIO, BinaryIO], object] = copy_as_it_is
 ) -> None:
     with open(joined, "wb") as log:
         if before.exists():

@@ -7,20 +7,22 @@ attached to, which slows down each of its system calls: see `trace_request.py`.
 
 from __future__ import annotations
 
-import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whyrun.execution.reads.glimpses import Glimpses
 from whyrun.execution.reads.packages import imported_among
 from whyrun.execution.reads.strace_lines import CALLS, Trace
 from whyrun.execution.reads.trace_request import PATIENCE
+
+if TYPE_CHECKING:
+    import subprocess
 
 NOT_INSTALLED = "strace is not installed"
 
@@ -66,6 +68,8 @@ class StraceEye:
         self.problem = self.problem or self.why_not()
         if self.problem:
             return
+        import subprocess  # only for steps that are traced
+
         tracer = subprocess.Popen(
             ["strace", *_OPTIONS, "-o", str(self._file(attached=True)), "-p", str(pid)],
             stdin=subprocess.DEVNULL,
@@ -83,7 +87,9 @@ class StraceEye:
     def end(self) -> None:
         """All processes of the step have ended, or soon will."""
         for tracer in self._attached:
-            with suppress(subprocess.TimeoutExpired):
+            from subprocess import TimeoutExpired
+
+            with suppress(TimeoutExpired):
                 tracer.wait(PATIENCE)
             tracer.kill()
             tracer.communicate()
@@ -121,6 +127,9 @@ def _lines(path: Path) -> Iterator[str]:
 
 def _tried(folder: Path) -> str | None:
     """None: the trial was stopped, as Ctrl-C stops all that the worker started, and tells nothing."""
+    import shutil
+    import subprocess
+
     if shutil.which("strace") is None:
         return NOT_INSTALLED
     trace = folder / "trace-tried"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import os
-import pprint
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -116,8 +115,7 @@ def _missing_outputs(missing: list[str], specs: Mapping[str, OutputSpec], scratc
 
 
 def _files_below(folder: Path) -> list[str]:
-    paths = [Path(parent, name) for parent, _, names in os.walk(folder) for name in names]
-    return sorted(path.relative_to(folder).as_posix() for path in paths)
+    return sorted(Path(at, name).relative_to(folder).as_posix() for at, _, names in os.walk(folder) for name in names)
 
 
 def collect_file(name: str, spec: OutputSpec, path: Path, store: Store) -> list[OutputResult]:
@@ -328,9 +326,11 @@ def _keep_returned(name: str, value: Any, folder: Path) -> str:
 
     A step may have computed for hours: its result must not be lost because it cannot be an output.
     """
+    from pprint import pformat  # few steps come here
+
     file = folder / f"{name}.returned.txt"
     try:
-        text = pprint.pformat(value, width=120, sort_dicts=False)[:_LARGEST]
+        text = pformat(value, width=120, sort_dicts=False)[:_LARGEST]
         file.write_text(text + "\n", encoding="utf-8", errors="backslashreplace")
     except Exception as problem:  # the user's `__repr__`, or a full disk: the step's own error matters more
         return f"the returned value could not be kept: {type(problem).__name__}: {problem!s:.200}"

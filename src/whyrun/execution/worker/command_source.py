@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import array
 import os
-import queue
 import select
 import socket
-import threading
+from _queue import SimpleQueue
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, Protocol
@@ -72,7 +71,7 @@ class Control:
     def __init__(self, descriptor: int) -> None:
         self.descriptor: int | None = descriptor
         self.rest = b""
-        self.files: queue.SimpleQueue[Assignment] = queue.SimpleQueue()  # commands that have arrived
+        self.files: SimpleQueue[Assignment] = SimpleQueue()  # commands that have arrived
         self.folder = ""  # of command files
 
     def receive(self) -> list[bytes]:
@@ -119,7 +118,9 @@ class Control:
 
     def read_in_thread(self, take_line: Callable[[bytes], None]) -> None:
         """For a process that runs steps itself: a step that waits for an acknowledgement cannot read the channel."""
-        threading.Thread(target=self._read, args=(take_line,), daemon=True).start()
+        from threading import Thread  # not before the forks of a worker, see decision 0055
+
+        Thread(target=self._read, args=(take_line,), daemon=True).start()
 
     def _read(self, take_line: Callable[[bytes], None]) -> None:
         while True:

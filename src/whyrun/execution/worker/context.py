@@ -6,8 +6,8 @@ import itertools
 import math
 import os
 import sys
-import threading
 import time
+from _thread import get_ident
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -56,7 +56,7 @@ class Cancellation:
         self.cooperative = False
         self._armed = False
         self._running = False
-        self._main = threading.get_ident()
+        self._main = get_ident()
 
     def handle(self, signum: int, frame: object) -> None:
         del signum, frame
@@ -80,14 +80,14 @@ class Cancellation:
     def disarm(self) -> bool:
         """Raise no exception from here on. Returns whether one was possible. Only the main thread is ever
         interrupted."""
-        if threading.get_ident() != self._main:
+        if get_ident() != self._main:
             return False
         was, self._armed = self._armed, False
         return was
 
     def adopt_thread(self) -> None:
         """After a fork: the calling thread is the main one."""
-        self._main = threading.get_ident()
+        self._main = get_ident()
 
     def _raise_if_due(self) -> None:
         if self.requested and self._armed and not self.cooperative:

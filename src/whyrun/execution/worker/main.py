@@ -12,9 +12,7 @@ executed by a third, for one job at a time.
 from __future__ import annotations
 
 import os
-import platform
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
@@ -148,6 +146,8 @@ class Worker:
                 case Prepare(command=command_line):
                     outbox.write(encode(_prepare(command_line, self._start)) + b"\n")
                 case Ping():
+                    import platform
+
                     outbox.write(encode(Pong(__version__, platform.python_version())) + b"\n")
                 case Cleanup():
                     break
@@ -265,6 +265,7 @@ def _encoded(finished: StepFinished | StepLost) -> bytes:
 def _prepare(command: str, start: WorkerStart) -> Prepared:
     """Run the `prepare` command of `whyrun.toml` in the project folder. Its output goes to a file, because it may be
     long; an error message shows the end of it."""
+    import subprocess
     import tempfile
 
     with tempfile.TemporaryFile(dir=Scratch(Path(start.scratch)).tmp) as printed:

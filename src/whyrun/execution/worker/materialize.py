@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
@@ -357,6 +356,8 @@ def parameters_of(cfg: StepCfg, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 def check_cardinality(cfg: StepCfg, inputs: Mapping[str, Any], context: Any) -> None:
     """Check the cardinality that a step of a dataset plan declares and whose action merges itself."""
+    from tempfile import TemporaryDirectory
+
     from whyrun.actions.data.joining.merge import check_declared
 
     files: dict[str, Path] = {}

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import mmap
 import os
-import queue
-import threading
+from _queue import SimpleQueue
+from _thread import RLock
 from collections import deque
 from collections.abc import Callable
 from typing import Any
@@ -142,7 +142,7 @@ class Outbox:
         """`said`: a file that keeps the messages of the current step, for a host whose connection broke."""
         self._descriptor = descriptor
         self._said = os.open(said, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if said else None
-        self._lock = threading.RLock()  # reentrant: a signal handler of the step may send during a write
+        self._lock = RLock()  # reentrant: a signal handler of the step may send during a write
         self._writing = False
         self._queued: deque[Callable[[int], Message]] = deque()  # messages of such a handler
         self._sender: object = None  # the context of the running step, which alone may send; None between steps
@@ -228,7 +228,7 @@ class Acknowledgements:
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[str, str], queue.SimpleQueue[bool]] = {}
+        self._waiting: dict[tuple[str, str], SimpleQueue[bool]] = {}
         self._source: int | None = None
 
     def begin(self) -> None:
@@ -237,12 +237,14 @@ class Acknowledgements:
         for queue_ in waiting.values():
             queue_.put(False)
 
-    def expect(self, step_id: str, key: str) -> queue.SimpleQueue[bool]:
+    def expect(self, step_id: str, key: str) -> SimpleQueue[bool]:
         """Call this before sending the request. The queue yields True when the request is in the log."""
         if self._source is not None:
             source, self._source = self._source, None
-            threading.Thread(target=self._read, args=(source,), daemon=True).start()
-        return self._waiting.setdefault((step_id, key), queue.SimpleQueue())
+            from threading import Thread  # not before the forks of a worker, see decision 0055
+
+            Thread(target=self._read, args=(source,), daemon=True).start()
+        return self._waiting.setdefault((step_id, key), SimpleQueue())
 
     def read_from(self, relay: int) -> None:
         """In the process of a step: from here on acknowledgements come from the worker, through this pipe."""

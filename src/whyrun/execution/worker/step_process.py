@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -105,6 +104,12 @@ def seed() -> None:
         numpy_random.seed()
 
 
+def _has_threads() -> bool:
+    """Threads of Python: a fork would have none of them."""
+    threading: Any = sys.modules.get("threading")
+    return threading is not None and threading.active_count() > 1
+
+
 # --- libraries ---------------------------------------------------------------------------------------------------
 
 
@@ -131,7 +136,18 @@ class Libraries:
             self._late = frozenset()
             with suppress(WhyrunError):  # the host has reported it
                 self._late = frozenset(read_project_config(self._project).import_late)
-        return [one for one in named if one.module[0] not in self._late and one.module[0] not in self.not_ahead]
+        late = {*self._late, *self.not_ahead, *self._import_standard(named)}
+        return [one for one in named if one.module[0] not in late]
+
+    def _import_standard(self, named: Sequence[Import]) -> frozenset[str]:
+        """In any process of the worker: these need none of their own. Returns all such modules."""
+        from whyrun.actions.code.libraries import STANDARD
+
+        for one in named:
+            if one.module[0] in STANDARD and one.module[0] not in sys.modules:
+                __import__(one.module[0])
+                freeze()
+        return STANDARD
 
     def import_ahead(self, named: Iterable[Import]) -> str:
         """Import these. Returns the name of one that must not be imported here; empty if all are fit."""
@@ -140,7 +156,7 @@ class Libraries:
             self._imported.add(one)
             with suppress(Exception, SystemExit):  # the step itself gets the error
                 __import__(".".join(one.module), fromlist=one.names)
-            if threading.active_count() > 1 or take_recorded_reads(self._project) or self._has_printed():
+            if _has_threads() or take_recorded_reads(self._project) or self._has_printed():
                 return one.module[0]
         if new:
             freeze()

@@ -7,13 +7,9 @@ has redacted, so no secret reaches a disk, whenever the worker is killed (`Redac
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
-import socket
-import struct
 import sys
-import termios
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -122,6 +118,8 @@ class Redaction:
     """Two pipes from a step to its worker, and a channel on which the step asks for what the worker holds back."""
 
     def __init__(self, files: list[int], redactor: Redactor) -> None:
+        import socket  # only for steps with secrets
+
         self._files, self._redactor = files, redactor
         pipes = [os.pipe(), os.pipe()]
         self._readers, self.ends = [reader for reader, _ in pipes], [end for _, end in pipes]
@@ -150,6 +148,10 @@ class Redaction:
 
     def _take(self, position: int) -> None:
         """All that is in a pipe now, and no more: a process that the step left running may print without end."""
+        import fcntl
+        import struct
+        import termios
+
         there = bytearray(struct.calcsize("i"))
         fcntl.ioctl(self._readers[position], termios.FIONREAD, there)
         (left,) = struct.unpack("i", there)
