@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.errors import WhyrunError, to_install
+from whyrun.workflow.arrays import is_array
 from whyrun.workflow.model import VALUE_TYPES
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def kind_of(type_: str, suffix: str, beginning: bytes | None = None) -> tuple[st
     """(kind, media type). Without the first bytes as far as type and suffix tell."""
     if type_ == "directory":
         return "directory", "application/json"
-    if type_ in VALUE_TYPES:
+    if type_ in VALUE_TYPES or is_array(type_):
         return "value", "application/json"
     found = _BY_SUFFIX.get(suffix.lower())
     if found is not None:

@@ -34,6 +34,7 @@ StepState = Literal[
     "reused",
     "inactive",
     "not_comparable",
+    "held",  # back by the budget
     "blocked",
     "failed",
     "timed_out",
@@ -42,6 +43,7 @@ StepState = Literal[
 StepEvent = Literal[
     "deactivate",
     "exclude",
+    "hold",
     "block",
     "reuse",
     "ask",
@@ -62,6 +64,7 @@ TRANSITIONS: Mapping[tuple[StepState, StepEvent], StepState] = {
     # Decided without executing it.
     ("waiting", "deactivate"): "inactive",
     ("waiting", "exclude"): "not_comparable",
+    ("waiting", "hold"): "held",
     ("waiting", "block"): "blocked",
     ("waiting", "reuse"): "reused",
     ("waiting", "ask"): "asking",
@@ -93,7 +96,7 @@ STATES: tuple[StepState, ...] = get_args(StepState)
 # No transition leaves these.
 ENDED: frozenset[StepState] = frozenset(STATES) - {before for before, _ in TRANSITIONS}
 SUCCEEDED: frozenset[StepState] = frozenset({"completed", "reused"})
-FAILED: frozenset[StepState] = frozenset({"failed", "timed_out", "interrupted", "blocked"})
+FAILED: frozenset[StepState] = frozenset({"failed", "timed_out", "interrupted", "blocked", "held"})
 # The backend has the step, so its resources are in use.
 AT_BACKEND: frozenset[StepState] = frozenset({"submitted", "running"})
 
@@ -324,6 +327,10 @@ class Retries:
     def delay(self, node: int, status: str, until: float) -> None:
         heapq.heappush(self._delayed, (until, node))
         self._last_failure[node] = FAILURES[status]
+
+    def last_failure(self, node: int) -> StepEvent | None:
+        """How its latest failed attempt ended."""
+        return self._last_failure.get(node)
 
     def due(self, now: float) -> Iterator[int]:
         while self._delayed and self._delayed[0][0] <= now:
