@@ -22,7 +22,7 @@ SHOWN = 20  # rows of a table
 WIDEST = 480  # pixels of an image
 LONGEST = 8000  # characters of a text
 LARGEST = 2 << 20  # bytes of an image that a notebook keeps
-_STATES = {"planned": "▶", "reused": "↺", "deferred": "⏸", "inactive": "○", "clean": "✓"}
+_STATES = {"planned": "▶", "reused": "↺", "open": "…", "deferred": "⏸", "inactive": "○", "clean": "✓"}
 _OUTCOMES = {"succeeded": "✓", "failed": "✗", "interrupted": "■", "nothing": "✓"}
 
 
@@ -64,6 +64,7 @@ def plan_html(workflow: str, totals: Mapping[str, int], jobs: Sequence[Mapping[s
 _WORDS = {
     "planned": "to run",
     "reused": "reused",
+    "open": "open",
     "deferred": "deferred",
     "inactive": "inactive",
     "clean": "up to date",

@@ -23,7 +23,7 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
 from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems, sections_without_file
 from whyrun.graph.publishing.patterns import Pattern
-from whyrun.graph.ragged import nothing_recorded
+from whyrun.graph.ragged import Recorded, nothing_recorded
 from whyrun.graph.slots import declared_jobs
 from whyrun.graph.tables import Graph
 from whyrun.log.runs import ACTIONS_CACHE, STAT_CACHE, STORE_LOCK, WorkflowState, project_dir_for, state_dir_for
@@ -36,8 +36,8 @@ from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
-from whyrun.snapshot.snapshot import ActionFacts, LogReader, PlanningSnapshot
-from whyrun.workflow.inputs import InputValue, files_of, known_inputs
+from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
+from whyrun.workflow.inputs import InputValue, files_of, given_by, is_dataset_plan, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
 
@@ -73,7 +73,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
         path = Path(file if file is not None else DEFAULT_FILE)
         if not path.is_file():
             raise missing_file(path, DEFAULT_FILE)
-        if manifest is not None and not _is_dataset_plan(path):
+        if manifest is not None and not is_dataset_plan(path):
             hint = "the inputs of a workflow file are given with `--inputs` and `--set`"
             raise error("USAGE", f"`{path}` is not a dataset plan, so it takes no inputs manifest", hint=hint)
         state_override = os.fspath(state) if state is not None else None
@@ -110,7 +110,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def reading(self) -> Reading:
         """The file and its imports, or the dataset plan and its manifest, as far as they can be read."""
-        if _is_dataset_plan(self.file):
+        if is_dataset_plan(self.file):
             from whyrun.workflow.composition.plan_file.dataset_plan import load_plan
 
             return load_plan(self.file, self.manifest_file, self.folder, shown=str(self.file))
@@ -191,21 +191,22 @@ class Project(msgspec.Struct, eq=False, dict=True):
 
     @cached_property
     def graph(self) -> Graph:
-        """Of the latest snapshot: a loop over a result has the rows that the log knows."""
-        return self._graph_after(self.history() if is_over_results(self.workflow) else None)
+        """That of the latest snapshot. Before the first one, no loop over a result is known."""
+        return self._graph_with(nothing_recorded)
 
-    def _graph_after(self, log: LogReader | None) -> Graph:
+    def _graph_with(self, recorded: Recorded) -> Graph:
         try:
-            graph = self.expand(self.workflow, self.inputs, log)
+            graph = self.expand(self.workflow, self.inputs, recorded)
             if shape_problems := _composition_problems(graph):
                 raise InvalidError(shape_problems)
             return self.with_asked_outputs(graph)
         except WhyrunError as wrong:
             raise InvalidError(self.problems or wrong.diagnostics) from None
 
-    def expand(self, workflow: Workflow, inputs: Mapping[str, InputValue], log: LogReader | None = None) -> Graph:
+    def expand(
+        self, workflow: Workflow, inputs: Mapping[str, InputValue], recorded: Recorded = nothing_recorded
+    ) -> Graph:
         """The graph with these inputs, or InvalidError with its problems and those of its output paths together."""
-        recorded = nothing_recorded if log is None else recorded_results(workflow, log)
         return expand(workflow, inputs, path_problems, recorded=recorded)
 
     def with_asked_outputs(self, graph: Graph) -> Graph:
@@ -277,7 +278,14 @@ class Project(msgspec.Struct, eq=False, dict=True):
             return []  # most workflows: nothing is imported
         from whyrun.snapshot.actions.parameter_checks import instance_misfits
 
-        return list(instance_misfits(graph, askable, self.inspector, self._given_by))
+        return list(
+            instance_misfits(
+                graph,
+                askable,
+                self.inspector,
+                self._given_by,
+            )
+        )
 
     def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
@@ -291,15 +299,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
         return data_job_problems(graph, self.folder)
 
     def _given_by(self) -> dict[str, str]:
-        """By input: where its value comes from, if that is not the workflow file."""
-        part = self.reading.part
-        values = known_inputs(part, self.inputs_file, ())[0] if part is not None else {}
-        other = {name for name, value in values.items() if part is not None and value != part.inputs[name].default}
-        return {
-            **dict.fromkeys(other, f"given in `{self.inputs_file}`"),
-            **dict.fromkeys(self.given or (), "given by the caller"),
-            **{entry.partition("=")[0]: "given by `--set`" for entry in self.sets},
-        }
+        return given_by(self.reading.part, self.inputs_file, self.sets, self.given or ())
 
     def _ask_outputs(self, graph: Graph) -> tuple[Graph, list[Diagnostic]]:
         """The graph with the paths that output hooks return. Only hooks of jobs whose parameters fit can be called."""
@@ -391,16 +391,23 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def observer(self) -> DiskObserver:
         return DiskObserver(self.folder, self.store, self.cache, self.shared, self._read_config[0].counts_packages)
 
-    def snapshot(self, history: History | None = None) -> PlanningSnapshot:
-        """The current state."""
+    def snapshot(self, history: History | None = None, force: Sequence[str] = ()) -> PlanningSnapshot:
+        """The current state. A loop over a result that `--force` makes anew is not known."""
         with self.cache.with_parallel_stat():
-            return self._snapshot(history)
+            return self._snapshot(history, force)
 
-    def _snapshot(self, history: History | None) -> PlanningSnapshot:
+    def _snapshot(self, history: History | None, force: Sequence[str]) -> PlanningSnapshot:
         self.graph  # noqa: B018  # before the log: problems of the graph are reported first
         log = history or self.history()
-        if is_over_results(self.workflow):
-            self.__dict__["graph"] = self._graph_after(log)
+        if not is_over_results(self.workflow):
+            return self._snapshot_of(log)
+        from whyrun.planning.settling import settled  # imported late: few workflows have such loops
+
+        return settled(lambda known: self._snapshot_of(log, recorded_results(log, known)), force)
+
+    def _snapshot_of(self, log: History, recorded: Recorded | None = None) -> PlanningSnapshot:
+        if recorded is not None:
+            self.__dict__["graph"] = self._graph_with(recorded)
         memo = log.load_memo()
         before = dict(memo)
         if self.parameter_problems(self.graph) or self._data_job_problems(self.graph):
@@ -431,14 +438,6 @@ class Project(msgspec.Struct, eq=False, dict=True):
             self.inspector.save()
         except OSError:
             return  # no permission, or a read-only or full disk
-
-
-def _is_dataset_plan(file: Path) -> bool:
-    if file.suffix.lower() != ".json":
-        return False  # nearly always: dataset plans are not even imported
-    from whyrun.workflow.composition.plan_file.dataset_plan import is_dataset_plan
-
-    return is_dataset_plan(file)
 
 
 def _composition_problems(graph: Graph) -> Sequence[Diagnostic]:

@@ -95,4 +95,4 @@ def test_verdicts_and_shared_fan_ins_cannot_be_changed(project: Callable[..., La
         check_it_stays(verdict, "state", attrgetter("state"))
     consumer = Consumer(graph, lambda at: Pending(False))
     (group,) = consumer.consume(*graph.table_at(graph.node_of["Job:All"])).groups
-    check_it_stays(group, "ids", attrgetter("ids"))
+    check_it_stays(group, "shown", attrgetter("shown"))

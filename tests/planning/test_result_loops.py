@@ -189,10 +189,13 @@ MISTAKES = [
      "`count` of loop `segment` is a result of type `json`", "it goes over an integer output or leaf"),
     ("segment: {values: jobs.Script.outputs.Story}", "WRONG_TYPE",
      "the source of loop `segment` is a whole JSON output, whose value is not recorded",
-     'declare the list as a leaf: `leaves: {"Items": json}`, and write `values: jobs.Script.outputs.Story.Items`'),
+     "declare it as `string[]`, or the list as a leaf of type `json`"),
     ("segment: {each: jobs.Script.outputs.Story}", "WRONG_TYPE",
-     "`each` of loop `segment` cannot be a result of a job",
-     "`count:` goes over an integer that a job makes, `values:` over a list of texts or numbers"),
+     "`each` of loop `segment` is a result of type `json`",
+     "it goes over an array; `count` over an integer, `values` over texts and numbers"),
+    ("segment: {range: jobs.Script.outputs.Story.Count}", "WRONG_TYPE",
+     "`range` of loop `segment` cannot be a result of a job",
+     "`each:` goes over an array that a job makes, `count:` over an integer, `values:` over a list"),
     ('segment: {count: "${{ jobs.Script.outputs.Story.Count }}"}', "EXPRESSION_FORBIDDEN",
      "the source of loop `segment` cannot contain `${{ }}`", "write `jobs.Script.outputs.Story.Count`"),
     ("segment: {count: jobs.Script.outputs.Story.Cont}", "UNKNOWN_REFERENCE",
@@ -253,3 +256,126 @@ def test_the_open_index_is_a_token_of_its_own() -> None:
     assert str(parsed) == "Job:Map[asia][?]"
     assert (format_index("?"), parse_id('Job:Clip["?"]').segments[0].indices) == ('"?"', ("?",))
     assert len({OPEN, "?"}) == 2
+
+
+NESTED = """\
+workflow: w
+inputs: {Sizes: {type: json, default: [2, 0, 1]}}
+loops:
+  part: {count: jobs.Split.outputs.Doc.Count}
+  piece: {count: "jobs.Cut.outputs.Pieces[part]"}
+  tone: {values: [low, high]}
+jobs:
+  Split:
+    uses: python
+    with: {call: "n:split", sizes: "${{ inputs.Sizes }}"}
+    outputs: {Doc: {type: json, leaves: {Count: integer, Sizes: json}}}
+  Cut:
+    for: [part]
+    uses: python
+    with: {call: "n:cut", sizes: "${{ jobs.Split.outputs.Doc.Sizes }}", part: "${{ part }}"}
+    outputs: {Pieces: {type: integer}}
+  Map:
+    for: [part, piece, tone]
+    uses: python
+    with: {call: "n:map", name: "${{ part }}-${{ piece }}-${{ tone }}"}
+    outputs: {Got: {type: json}}
+  Merge:
+    for: [part]
+    uses: python
+    with: {call: "n:merge", all: "${{ jobs.Map.outputs.Got[part, :, :] }}"}
+    outputs: {All: {type: json}}
+"""
+NESTED_CODE = """\
+def split(sizes): return {"Doc": {"Count": len(sizes), "Sizes": sizes}}
+def cut(sizes, part): return {"Pieces": sizes[part]}
+def map(name): return {"Got": name}
+def merge(all): return {"All": len(all)}
+"""
+
+
+def test_a_loop_in_a_loop_has_an_open_entry_for_each_known_outer_index(project: Make) -> None:
+    lab = project(NESTED, {"n.py": NESTED_CODE})
+    assert states(lab.plan()) == {
+        "Job:Split": "planned", "Job:Cut[?]": "open", "Job:Map[?][?][low]": "open", "Job:Map[?][?][high]": "open",
+        "Job:Merge[?]": "open",
+    }  # fmt: skip
+    lab.succeed(targets=["Job:Split"])
+    plan = lab.plan()
+    assert [id_ for id_, state in states(plan).items() if state == "open"] == [
+        f"Job:Map[{part}][?][{tone}]" for part in range(3) for tone in ("low", "high")
+    ]
+    assert states(plan)["Job:Merge[1]"] == "planned"
+    assert {job.id: job.bindings for job in plan.jobs}["Job:Merge[2]"] == {
+        "all": {"open": ["Artifact:Map.Got[2][?][low]", "Artifact:Map.Got[2][?][high]"]}
+    }
+    lab.succeed(targets=["Job:Cut[*]"])
+    ran = lab.succeed()
+    assert ran.executed == [
+        "Job:Map[0][0][high]", "Job:Map[0][0][low]", "Job:Map[0][1][high]", "Job:Map[0][1][low]",
+        "Job:Map[2][0][high]", "Job:Map[2][0][low]", "Job:Merge[0]", "Job:Merge[1]", "Job:Merge[2]",
+    ]  # fmt: skip
+    assert [lab.content(f"Artifact:Merge.All[{part}]") for part in range(3)] == [4, 0, 2]
+    assert lab.plan().jobs == ()
+    again = lab.plan(force=["Job:Cut[2]"])
+    assert states(again) == {
+        "Job:Cut[2]": "planned", "Job:Map[2][?][low]": "open", "Job:Map[2][?][high]": "open", "Job:Merge[2]": "planned",
+    }  # fmt: skip
+    assert states(lab.plan(force=["Job:Split"]))["Job:Map[?][?][low]"] == "open"
+
+
+ARRAYS = """\
+workflow: w
+inputs: {Text: {type: string, default: "a b"}}
+loops:
+  part: {each: jobs.Split.outputs.Parts}
+  word: {values: jobs.Split.outputs.Words}
+jobs:
+  Split:
+    uses: python
+    with: {call: "a:split", text: "${{ inputs.Text }}"}
+    outputs: {Parts: {type: "json[]"}, Words: {type: "string[]"}}
+  Map:
+    for: [part]
+    uses: python
+    with: {call: "a:map", part: "${{ jobs.Split.outputs.Parts[part] }}", name: "${{ part }}"}
+    outputs: {Got: {type: json}}
+  Say:
+    for: [word]
+    uses: python
+    with: {call: "a:say", word: "${{ word }}"}
+    outputs: {Got: {type: json}}
+  Merge:
+    uses: python
+    with: {call: "a:merge", all: "${{ named(jobs.Map.outputs.Got[:]) }}"}
+    outputs: {All: {type: json}}
+"""
+ARRAYS_CODE = """\
+def split(text):
+    return {"Parts": {word: {"letters": len(word)} for word in text.split()}, "Words": text.split()}
+def map(part, name): return {"Got": [name, part]}
+def say(word): return {"Got": word}
+def merge(all): return {"All": all}
+"""
+
+
+def test_the_elements_of_an_array_are_the_indices(project: Make) -> None:
+    lab = project(ARRAYS, {"a.py": ARRAYS_CODE})
+    assert states(lab.plan()) == {
+        "Job:Split": "planned", "Job:Map[?]": "open", "Job:Say[?]": "open", "Job:Merge": "planned",
+    }  # fmt: skip
+    lab.succeed(targets=["Job:Split"])
+    bindings = {job.id: job.bindings for job in lab.plan().planned}
+    assert bindings["Job:Map[b]"] == {"part": "Artifact:Split.Parts[b]"}
+    assert lab.succeed().executed == ["Job:Map[a]", "Job:Map[b]", "Job:Merge", "Job:Say[a]", "Job:Say[b]"]
+    made = lab.content("Artifact:Merge.All")
+    # An element between the others makes its own instances and the fan-in, and leaves the others alone.
+    sets = ["Text=a cc b"]
+    assert states(lab.plan(sets=sets))["Job:Map[?]"] == "open"
+    lab.succeed(targets=["Job:Split"], sets=sets)
+    assert codes(lab.plan(sets=sets)) == {
+        "Job:Map[cc]": ["MISSING_OUTPUT"], "Job:Say[cc]": ["MISSING_OUTPUT"], "Job:Merge": ["UPSTREAM_DIRTY"],
+    }  # fmt: skip
+    assert lab.succeed(sets=sets).executed == ["Job:Map[cc]", "Job:Merge", "Job:Say[cc]"]
+    assert list(made) == ["a", "b"]
+    assert list(lab.content("Artifact:Merge.All")) == ["a", "b", "cc"]  # JSON is stored with sorted keys

@@ -14,7 +14,7 @@ from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.actions.known_inputs import with_estimates
-from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.build import build_planning_snapshot, recorded_results
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def planned(
         return plan_of_run(project, at)
     if assume:
         return assumed_plan(project, options, assume)
-    snapshot = project.snapshot()
+    snapshot = project.snapshot(force=options.force)
     return plan_now(project, snapshot, options, tell)
 
 
@@ -105,21 +105,24 @@ def _warn(text: str) -> None:
 
 def assumed_plan(project: Project, options: PlanOptions, assume: Sequence[str]) -> Planned:
     from whyrun.planning.answers import whatif
+    from whyrun.planning.settling import settled
     from whyrun.snapshot.observing.observe import InputObserver
 
     inputs, assumptions = whatif.assume(
         project.workflow, project.inputs, assume, InputObserver(project.folder, project.cache)
     )
-    log = project.history()
-    graph = project.expand(project.workflow, inputs, log)
-    parameter_problems = project.parameter_problems(graph)
-    if parameter_problems:
-        raise InvalidError(parameter_problems)
-    graph = project.with_asked_outputs(graph)
-    observer, ask = project.observer(), project.ask_about_files
-    snapshot = build_planning_snapshot(
-        graph, log, observer, _actions_with(project, inputs), ask=ask, running=log.running
-    )
+    log, observer, ask = project.history(), project.observer(), project.ask_about_files
+
+    def build(known: frozenset[str]) -> PlanningSnapshot:
+        graph = project.expand(project.workflow, inputs, recorded_results(log, known))
+        parameter_problems = project.parameter_problems(graph)
+        if parameter_problems:
+            raise InvalidError(parameter_problems)
+        graph = project.with_asked_outputs(graph)
+        actions = _actions_with(project, inputs)
+        return build_planning_snapshot(graph, log, observer, actions, ask=ask, running=log.running)
+
+    snapshot = settled(build, options.force)
     snapshot = with_estimates(snapshot, project.folder, project.store.path, project.infos, project.inspector)
     return Planned(compute_execution_plan(snapshot, options), snapshot, assumptions)
 

@@ -14,6 +14,8 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
+from whyrun.ids import OPEN
+
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact
     from whyrun.graph.tables import ArtifactSpec, Graph
@@ -129,7 +131,8 @@ def _add(
     documents: dict[str, dict[Row, _Cell]] = {}  # JSON outputs as wholes, by name
     for node in nodes:
         table, position = graph.table_at(node)
-        row = tuple(zip(table.decl.loops, table.rows[position], strict=True))
+        indices = ["?" if index is OPEN else index for index in table.rows[position]]
+        row = tuple(zip(table.decl.loops, indices, strict=True))
         for spec in table.artifacts:
             artifact = next(artifacts)
             if artifact.id != pattern and not matcher.matches(artifact.id):

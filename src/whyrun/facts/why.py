@@ -82,7 +82,7 @@ def readers_of_input(project: Project, graph: Graph, id_: str) -> list[Reader]:
     observer = InputObserver(project.folder, project.cache)
     try:
         inputs, _ = assume(graph.workflow, graph.inputs, [f"{id_}=changed"], observer)
-        other = project.with_asked_outputs(project.expand(graph.workflow, inputs, project.history()))
+        other = project.with_asked_outputs(project.expand(graph.workflow, inputs, graph.results.recorded))
     except WhyrunError:
         # The input has no content that could change, or a change makes the workflow invalid (the count of a loop).
         # Then list every instance of the jobs that refer to it.

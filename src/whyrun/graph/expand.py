@@ -46,7 +46,7 @@ def expand(
     """The graph, or `InvalidError` with all problems.
 
     `checks` of other packages look at the finished tables, so that their problems are reported together with those
-    found here. `recorded`: the results of the log, for loops over results.
+    found here. `recorded`: the results that loops go over, as far as they count.
     """
     diagnostics: list[Diagnostic] = []
     tables: dict[str, JobTable] = {}
@@ -62,7 +62,7 @@ def expand(
     for scope, flow in scopes:
         for name in flow.jobs:
             table = fill(scope, flow, tables[scope.prefix + name])
-            filled[scope.prefix + name] = replace(table, gates=_gates(scope, flow, table)) if table.open_rows else table
+            filled[scope.prefix + name] = replace(table, gates=_gates(scope, flow, table)) if flow.loops else table
     graph = Graph(workflow, inputs, _with_short_first([filled[name] for name in tables]), results=results)
     for check in checks:
         diagnostics.extend(check(graph))
@@ -162,7 +162,7 @@ def _leaf_specs(
 
 
 def _gates(scope: Scope, flow: Workflow, table: JobTable) -> tuple[tuple[int, Column], ...]:
-    """The results that decide which rows there are, the outer ones first."""
+    """The results that loops of the job go over, the outer ones first."""
     gates: list[tuple[int, Column]] = []
     for number, name in enumerate(table.decl.loops):
         source = flow.loops[name].source

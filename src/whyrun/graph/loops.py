@@ -51,26 +51,27 @@ def loop_values(
 def _result_axis(
     loop: LoopDecl, source: OutputRef, prefix: str, known: Mapping[str, Sequence[Index]], results: Results
 ) -> Ragged:
-    """Its values are those that the log has. Whether they still count, the planner decides."""
+    """Its values; `[?]` where they are not known."""
     of: dict[tuple[Index, ...], Sequence[Index]] = {}
     for row in rows_over(loop.after, known):
         if OPEN in row:
             continue
-        of[row] = ()
+        of[row] = (OPEN,)
         id_ = _artifact_id(source, prefix, dict(zip(loop.after, row, strict=True)))
         made = results.recorded(id_)
         if made is None:
             continue
         problems: list[Diagnostic] = []
-        values = _axis(loop, made.value, f" ({id_})", problems)
+        values = made.keys if loop.kind == "each" else _axis(loop, made.value, f" ({id_})", problems)
         if not problems and len(values) > loop.max:
             message = f"loop `{loop.name}` would have {len(values):,} values, and its `max` is {loop.max:,} ({id_})"
             problems.append(loop.place.diagnostic("LOOP_TOO_LONG", message, f"raise it: `max: {len(values)}`"))
         if problems:
             results.refused[id_] = Refused(made.sha256, problems[0])
         else:
-            of[row], results.taken[id_] = values, made.sha256
-    return Ragged.made(loop.after, of, is_over_result=True)
+            of[row] = values
+            results.taken.add(id_)
+    return Ragged.made(loop.after, of, is_open=True)
 
 
 def _artifact_id(source: OutputRef, prefix: str, at: Mapping[str, Index]) -> str:

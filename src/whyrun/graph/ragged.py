@@ -15,8 +15,9 @@ from whyrun.ids import OPEN, Index, format_indices, format_words
 class RecordedValue(NamedTuple):
     """A small value that a job has made."""
 
-    value: Any
+    value: Any  # of an array, the values of its elements
     sha256: str
+    keys: Sequence[Index] = ()  # of the elements of an array
 
 
 class Refused(NamedTuple):
@@ -24,7 +25,7 @@ class Refused(NamedTuple):
     problem: Diagnostic
 
 
-Recorded = Callable[[str], RecordedValue | None]  # by artifact ID: what its job made last
+Recorded = Callable[[str], RecordedValue | None]  # by artifact ID: its value, if that counts
 
 
 def nothing_recorded(artifact: str) -> None:
@@ -32,10 +33,10 @@ def nothing_recorded(artifact: str) -> None:
 
 
 class Results(msgspec.Struct, eq=False):
-    """What the log says of the results that loops go over, and what expansion has taken from it."""
+    """The results that loops go over, and what expansion has taken of them."""
 
     recorded: Recorded = nothing_recorded
-    taken: dict[str, str] = {}  # artifact ID → the hash of the value whose elements are rows now
+    taken: set[str] = set()  # artifact IDs whose elements are rows now
     refused: dict[str, Refused] = {}  # artifact ID → why its value cannot be the values of a loop
 
 
@@ -44,8 +45,7 @@ class Ragged(tuple[Index, ...]):
 
     after: tuple[str, ...]
     of: Mapping[tuple[Index, ...], Sequence[Index]]
-    is_over_result: bool  # beside its values it has the row `[?]`, which counts while they are not known
-    is_open: bool  # it goes over a result, or depends on a loop that does
+    is_open: bool  # it goes over a result, or depends on a loop that does: then `[?]` is the value where none is known
 
     @classmethod
     def made(
@@ -53,12 +53,12 @@ class Ragged(tuple[Index, ...]):
         after: tuple[str, ...],
         of: Mapping[tuple[Index, ...], Sequence[Index]],
         *,
-        is_over_result: bool = False,
         is_open: bool = False,
     ) -> Ragged:
-        whole = cls(dict.fromkeys(chain.from_iterable(of.values())))
-        whole.after, whole.of = after, of
-        whole.is_over_result, whole.is_open = is_over_result, is_over_result or is_open
+        values = dict.fromkeys(chain.from_iterable(of.values()))
+        values.pop(OPEN, None)
+        whole = cls(values)
+        whole.after, whole.of, whole.is_open = after, of, is_open
         return whole
 
 
@@ -75,8 +75,7 @@ def axis_at(name: str, row: Mapping[str, Index], loops: Mapping[str, Sequence[In
     outer = tuple(row[other] for other in axis.after)
     if OPEN in outer:
         return (OPEN,)
-    values = axis.of.get(outer, ())
-    return (*values, OPEN) if axis.is_over_result else values
+    return axis.of.get(outer, ())
 
 
 def rows_over(names: Sequence[str], loops: Mapping[str, Sequence[Index]]) -> list[tuple[Index, ...]]:
@@ -93,8 +92,6 @@ def rows_over(names: Sequence[str], loops: Mapping[str, Sequence[Index]]) -> lis
 
 def texts_of(rows: Sequence[tuple[Index, ...]]) -> list[str]:
     """`[asia][7]` by row."""
-    if rows and OPEN in rows[-1]:  # the others are alike
-        return [*texts_of(rows[:-1]), format_indices(rows[-1])]
     if set(map(type, chain.from_iterable(rows))) == {int}:  # the hot path
         pattern = "[%d]" * len(rows[0])
         return [pattern % row for row in rows]

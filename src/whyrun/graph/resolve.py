@@ -263,6 +263,8 @@ class Resolver(InputResolver):
                 key = self.table.rows[position][self.loops.index(selector.loop)]
             elif isinstance(selector, At):
                 key = selector.index
+            if key is OPEN:
+                return term  # type: ignore[return-value]  # which element it is shows once the loop is known
             if isinstance(term, ArtifactAt) and key is not Every.ELEMENT:
                 return term._replace(element=key)
             if not isinstance(term, ArtifactAt | Group):

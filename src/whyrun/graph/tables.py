@@ -202,7 +202,7 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     names: Mapping[str, Any] = msgspec.field(default_factory=dict)
     only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
     open_rows: frozenset[int] = frozenset()  # `[?]`: each stands for all rows of a loop that is not known
-    gates: tuple[tuple[int, Column], ...] = ()  # loop in `for:`, and by row the result that decides whether it exists
+    gates: tuple[tuple[int, Column], ...] = ()  # of a loop over a result: its place in `for:`, and the result by row
     observed: Slot | None = None  # what other jobs publish and earlier attempts read undeclared: groups of artifacts
 
     def __len__(self) -> int:
@@ -289,7 +289,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
     tables: tuple[JobTable, ...]
     asked: Mapping[str, Mapping[str, Sequence[str]]] = {}  # sites that output hooks returned
     connected: Mapping[str, Mapping[str, Any]] = {}  # slots that hold connections, as written
-    results: Results | None = None  # that loops go over
+    results: Results = msgspec.field(default_factory=Results)  # that loops go over
 
     @cached_property
     def bases(self) -> list[int]:

@@ -196,6 +196,8 @@ class Consumer:
 
     def consume(self, table: JobTable, position: int) -> Consumption:
         consumption = Consumption()
+        if position in table.open_rows:
+            return consumption  # which of each its instances consume is not known yet
         if table.condition is not None:
             self._condition(consumption, table, position)
         for slot in table.slots:

@@ -48,7 +48,7 @@ EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared, because a plan may ha
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    state: Literal["clean", "dirty", "inactive", "void"]  # void: a row that does not exist, see `Judge.of_loop`
+    state: Literal["clean", "dirty", "inactive"]
     reasons: tuple[Reason, ...] = ()
     reuse: Reuse | None = None
     conditional: bool = False  # the run decides its condition
@@ -60,7 +60,6 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 CLEAN = Verdict("clean")
-VOID = Verdict("void")
 
 
 def missing_of_clean(graph: Graph, at: ArtifactAt) -> str:
@@ -124,10 +123,8 @@ class Judge:
 
     def artifact_state(self, at: ArtifactAt) -> ArtifactState:
         """The state of an artifact, after its producer was judged."""
-        verdict = self.verdicts.get(self.graph.node(at))
-        if verdict is None:  # of a loop that is known, `[?]` is nothing
-            verdict = VOID if at.position in self.graph.tables[at.table].open_rows else CLEAN
-        if verdict.state in ("inactive", "void"):
+        verdict = self.verdicts.get(self.graph.node(at), CLEAN)
+        if verdict.state == "inactive":
             return None
         if verdict.state == "clean":
             sha = self.snapshot.shas[at.table][at.artifact][at.position]
@@ -165,27 +162,18 @@ class Judge:
         )
 
     def of_loop(self, node: int, table: JobTable, position: int) -> Verdict | None:
-        """Of a job over a result: the verdict on a row that is no single instance, or does not exist; None for others.
-
-        The graph has the rows that the log knows, and `[?]`. As long as the result is the recorded one, the rows count
-        and `[?]` is void; else it is the other way round.
-        """
-        results = self.graph.results
-        assert results is not None
+        """The verdict on `[?]`, which stands for all instances of a loop that is not known; None for other rows."""
         for place, column in table.gates:
-            source, is_open = column.at(position), table.rows[position][place] is OPEN
-            state = self.artifact_state(source) if isinstance(source, ArtifactAt) else None
-            if not isinstance(source, ArtifactAt) or state is None:
-                because = {} if not isinstance(source, ArtifactAt) else {"source": self.graph.artifact_id(source)}
-                return Verdict("inactive", because=because) if is_open and because else VOID
-            id_ = self.graph.artifact_id(source)
-            if isinstance(state, Available) and results.taken.get(id_) == state.sha256:
-                if is_open:
-                    return VOID
+            source = column.at(position)
+            if not isinstance(source, ArtifactAt):
+                continue  # the job that would make it does not exist for these indices: an empty loop
+            state, id_ = self.artifact_state(source), self.graph.artifact_id(source)
+            if table.rows[position][place] is not OPEN:
+                assert isinstance(state, Available), f"{id_} is not known; see `settling`"
                 continue
-            if not is_open:
-                return VOID
-            refused = results.refused.get(id_)
+            if state is None:
+                return Verdict("inactive", because={"source": id_})
+            refused = self.graph.results.refused.get(id_)
             if refused is not None and isinstance(state, Available) and refused.sha256 == state.sha256:
                 self.problems[id_] = refused.problem
             return self._open(node, table, position, table.decl.loops[place], source, state)
@@ -194,12 +182,11 @@ class Judge:
     def _open(
         self, node: int, table: JobTable, position: int, loop: str, source: ArtifactAt, state: Available | Pending
     ) -> Verdict:
-        consumption = Consumption(singles={source: None} if isinstance(state, Pending) else {})
-        case = self.case(node, consumption)
+        case = self.case(node, Consumption(singles={source: None} if isinstance(state, Pending) else {}))
         reasons: list[Reason] = []
         if isinstance(state, Available):  # an earlier result is taken, with another list than the last one
-            id_, taken = self.graph.artifact_id(source), self.graph.results.taken if self.graph.results else {}
-            reasons.append(InputChanged(loop, id_, id_ if id_ in taken else None, taken.get(id_), state.sha256))
+            id_, last = self.graph.artifact_id(source), self.snapshot.shas[source.table][source.artifact]
+            reasons.append(InputChanged(loop, id_, id_, last[source.position], state.sha256))
         for kind in (UpstreamFailed, UpstreamDirty, Forced):
             reasons.extend(kind.find(case))
         return Verdict("dirty", tuple(reasons), maybe=True, is_open=True)

@@ -15,7 +15,7 @@ import msgspec
 from whyrun.artifacts.hashing import canonical_json, canonical_list, canonical_object
 from whyrun.errors import InvalidError, error
 from whyrun.graph.layers import compute_layers
-from whyrun.graph.tables import Graph
+from whyrun.graph.tables import Graph, JobTable, tables_read
 from whyrun.ids import output_of
 from whyrun.planning.judge import EMPTY, Judge, Verdict
 from whyrun.planning.reasons import Forced, MissingOutput, Reason, RetryPreviousFailure, reason_json
@@ -73,7 +73,6 @@ class Plan(msgspec.Struct, eq=False, dict=True):
     totals: Mapping[str, int]
     snapshot: Mapping[str, Any]  # a summary
     jobs: tuple[PlannedJob, ...]  # in the order of layer and node
-    void: frozenset[int] = frozenset()  # rows of loops over results that do not exist, or `[?]` of one that is known
 
     @property
     def planned(self) -> list[PlannedJob]:
@@ -236,7 +235,6 @@ class Judged(msgspec.Struct, frozen=True):
     judge: Judge
     wanted: set[int] | None  # the targets and everything they need; None without targets
     up_layers: set[int] | None  # the layers that `--up` lets run; None without `--up`
-    void: frozenset[int]
 
     def runs(self, node: int) -> bool:
         """Whether a dirty instance runs. Otherwise it is deferred."""
@@ -257,13 +255,6 @@ def judge_instances(snapshot: PlanningSnapshot, options: PlanOptions) -> Judged:
     judge.judge_all(layers)
     if judge.problems:
         raise InvalidError(judge.problems.values())
-    void = frozenset[int]()
-    if any(table.open_rows for table in graph.tables):
-        from whyrun.planning.open_rows import refuse_void, void_rows  # imported late: few workflows have such loops
-
-        void = void_rows(graph, judge.verdicts)
-        for option, texts in (("--target", options.targets), ("--force", options.force)):
-            refuse_void(graph, option, [text for text in texts if text != FORCE_ALL], void)
     wanted = _wanted(graph, options.targets)
     if wanted is not None:
         _refuse_forcing_outside(graph, forced, wanted)
@@ -272,7 +263,7 @@ def judge_instances(snapshot: PlanningSnapshot, options: PlanOptions) -> Judged:
         dirty = (node for node, verdict in judge.verdicts.items() if verdict.state == "dirty")
         with_work = sorted({layers[node] for node in dirty if wanted is None or node in wanted})
         up_layers = set(with_work[: options.up])
-    return Judged(layers, judge, wanted, up_layers, void)
+    return Judged(layers, judge, wanted, up_layers)
 
 
 def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | None = None) -> Plan:
@@ -281,18 +272,15 @@ def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | No
     judged = judge_instances(snapshot, options)
     layers, verdicts = judged.layers, judged.judge.verdicts
     jobs = []
-    for node in sorted(
-        (n for n, v in verdicts.items() if v.state not in ("clean", "void")), key=lambda n: (layers[n], n)
-    ):
+    for node in sorted((n for n, v in verdicts.items() if v.state != "clean"), key=lambda n: (layers[n], n)):
         jobs.append(_planned_job(snapshot, node, verdicts.pop(node), layers[node], judged.runs(node)))
     return Plan(
         workflow=graph.workflow.name,
         log_position=snapshot.log_position,
         options=options,
-        totals=_totals(graph, jobs, judged.void),
+        totals=_totals(graph, jobs),
         snapshot=_summary(snapshot),
         jobs=tuple(jobs),
-        void=judged.void,
     )
 
 
@@ -339,10 +327,10 @@ def _replaced(snapshot: PlanningSnapshot, node: int, reuse: Reuse | None) -> Map
     return {id_: run for id_, run in adopted.items() if id_ not in same}
 
 
-def _totals(graph: Graph, jobs: Sequence[PlannedJob], void: frozenset[int]) -> dict[str, int]:
-    size = graph.size - len(void)
+def _totals(graph: Graph, jobs: Sequence[PlannedJob]) -> dict[str, int]:
+    size = graph.size
     totals = {"jobs": size, "planned": 0, "reused": 0, "clean": size - len(jobs), "deferred": 0, "inactive": 0}
-    if any(table.open_rows for table in graph.tables):
+    if any(table.gates for table in graph.tables):
         totals["open"] = 0
     for job in jobs:
         totals["reused" if job.state == "planned" and job.reuse is not None else job.state] += 1
@@ -404,9 +392,7 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
         table, position = graph.table_at(node)
         upstream = list(graph.upstream(node))
         if position in table.open_rows:
-            from whyrun.planning.open_rows import open_neighbours
-
-            upstream.extend(open_neighbours(graph, table))
+            upstream.extend(_open_neighbours(graph, table))
         if table.number not in followed:
             followed.add(table.number)
             for number in table.needs:
@@ -417,6 +403,13 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
                 seen.add(other)
                 stack.append(other)
     return seen
+
+
+def _open_neighbours(graph: Graph, table: JobTable) -> Iterator[int]:
+    """The rows `[?]` of jobs whose other instances an instance may read: `[x-1]`, which is no edge of `[?]`."""
+    for number in {number for _, column in table.operand_columns() for number in tables_read(column)}:
+        other = graph.tables[number]
+        yield from (other.base + row for row in other.open_rows)
 
 
 def _refuse_forcing_outside(graph: Graph, forced: Mapping[int, str], wanted: set[int]) -> None:

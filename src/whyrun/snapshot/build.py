@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 import msgspec
@@ -12,12 +12,12 @@ from msgspec.structs import replace
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.errors import WhyrunError, error
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.ragged import Recorded, RecordedValue, nothing_recorded
+from whyrun.graph.ragged import Recorded, RecordedValue
 from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import Kind, job_of, parse_id_of
 from whyrun.snapshot.index import IndexedSteps, JobBlock
 from whyrun.snapshot.reads import ObservedReads, has_own_packages
-from whyrun.snapshot.records import Attempt, Output, Records, StepRecord
+from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.arrays import Element, element_type, elements_of, is_array, published_path
@@ -198,23 +198,26 @@ def _recorded(made: _Made, id_: str, form: tuple[str, str]) -> Output | None:
 # --- results that loops go over ----------------------------------------------------------------------------------
 
 
-def recorded_results(workflow: Workflow, log: LogReader) -> Recorded:
-    """By artifact ID: the value of the last success. A workflow without loops over results asks for none."""
-    return _last_value(log.records) if is_over_results(workflow) else nothing_recorded
+def recorded_results(log: LogReader, known: Container[str]) -> Recorded:
+    """The values of the last successes, of the results that are known."""
+    steps = log.records.steps
+
+    def recorded(artifact: str) -> RecordedValue | None:
+        record = steps.get(job_of(artifact)) if artifact in known else None
+        success = record.last_success() if record is not None else None
+        made = next((output for output in success.outputs if output.id == artifact), None) if success else None
+        if made is None or made.value is msgspec.UNSET:
+            return None
+        if not is_array(made.type):
+            return RecordedValue(made.value, made.sha256)
+        elements = elements_of(made.value)
+        return RecordedValue([each.value for each in elements], made.sha256, tuple(each.key for each in elements))
+
+    return recorded
 
 
 def is_over_results(workflow: Workflow) -> bool:
     return any(loop.is_over_result for flow in files_of(workflow) for loop in flow.loops.values())
-
-
-def _last_value(records: Records) -> Recorded:
-    def recorded(artifact: str) -> RecordedValue | None:
-        record = records.steps.get(job_of(artifact))
-        success = record.last_success() if record is not None else None
-        made = next((output for output in success.outputs if output.id == artifact), None) if success else None
-        return None if made is None or made.value is msgspec.UNSET else RecordedValue(made.value, made.sha256)
-
-    return recorded
 
 
 # --- building the snapshot ---------------------------------------------------------------------------------------

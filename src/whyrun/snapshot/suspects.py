@@ -187,10 +187,7 @@ def _tokens(snapshot: PlanningSnapshot, column: Column, rows: int, opens: Opens)
 
 def _token_of_group(snapshot: PlanningSnapshot, group: Group, opens: Opens) -> str | None:
     tokens: list[str] = []
-    tables = snapshot.dependency_graph.tables
     for number, member in enumerate(group.members):
-        if isinstance(member, ArtifactAt) and member.position in tables[member.table].open_rows:
-            continue  # while it counts, what reads it is found along the edges
         keys = () if group.keys is None else group.keys[number]
         if isinstance(member, ArtifactAt) and isinstance(member.element, Every):
             if snapshot.shas[member.table][member.artifact][member.position] is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,8 @@ __all__ = [
     "InputValue",
     "element",
     "files_of",
+    "given_by",
+    "is_dataset_plan",
     "known_inputs",
     "parse_set",
 ]
@@ -239,3 +241,29 @@ def files_of(workflow: Workflow) -> Iterator[Workflow]:
     yield workflow
     for imported in workflow.imports.values():
         yield from files_of(imported.workflow)
+
+
+def given_by(
+    workflow: Workflow | None, inputs_file: Path | None, sets: Sequence[str], given: Iterable[str]
+) -> dict[str, str]:
+    """By input: where its value comes from, if that is not the workflow file."""
+    values = known_inputs(workflow, inputs_file, ())[0] if workflow is not None else {}
+    other = {name for name, v in values.items() if workflow is not None and v != workflow.inputs[name].default}
+    return {
+        **dict.fromkeys(other, f"given in `{inputs_file}`"),
+        **dict.fromkeys(given, "given by the caller"),
+        **{entry.partition("=")[0]: "given by `--set`" for entry in sets},
+    }
+
+
+def is_dataset_plan(path: Path) -> bool:
+    """Whether it is a `.json` file, but not a workflow written as JSON. An unreadable `.json` file counts as a plan."""
+    if path.suffix.lower() != ".json":
+        return False
+    import json  # imported late: nearly no workflow is JSON
+
+    try:
+        root = json.loads(read_source(path))
+    except (OSError, ValueError, RecursionError):
+        return True
+    return not (isinstance(root, dict) and ("workflow" in root or "jobs" in root) and "steps" not in root)

@@ -49,7 +49,8 @@ def listing_options(function: Function) -> Function:
                 help="Only jobs with this reason, such as INPUT_CHANGED. Repeatable.",
             ),
             click.option(
-                "--status", "statuses", multiple=True, type=click.Choice(["planned", "reused", "deferred", "inactive"]),
+                "--status", "statuses", multiple=True,
+                type=click.Choice(["planned", "reused", "open", "deferred", "inactive"]),
                 help="Only jobs in this state. Repeatable.",
             ),
             click.option("--limit", type=click.IntRange(min=1), metavar="N", help="List at most N jobs."),

@@ -39,6 +39,7 @@ DEEPEST = 12  # levels of indentation; deeper levels are not indented further
 _STATES = {
     "planned": "is planned",
     "reused": "is in the plan; its result is reused",
+    "open": "is open: how many it stands for is known once an earlier job has run",
     "deferred": "must run, but is deferred",
     "inactive": "is inactive",
     "clean": "is up to date",
@@ -46,6 +47,7 @@ _STATES = {
 _PAST = {
     "planned": "was planned",
     "reused": "was in the plan; its result was to be reused",
+    "open": "was open: how many it stood for was not known yet",
     "deferred": "had to run, but was deferred",
     "inactive": "was inactive",
     "clean": "was up to date",
@@ -183,6 +185,8 @@ def _root_rows(roots: Sequence[WhyJob], known: PlanView, context: CommandContext
 def _job_rows(job: WhyJob, known: PlanView, context: CommandContext) -> Iterator[tuple[str, ...]]:
     from whyrun.planning.answers.explain import job_lines, kept_lines
 
+    for source in job.exists_by:
+        yield "exists", f"because {source}"
     if job.state == "clean":
         yield from _clean_rows(job)
         return

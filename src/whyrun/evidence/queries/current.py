@@ -9,7 +9,7 @@ from typing import Any, Literal
 from msgspec import UNSET
 
 from whyrun.graph.tables import ArtifactAt, Graph
-from whyrun.ids import site_of
+from whyrun.ids import parse_id, site_of
 from whyrun.log.lean_events import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.runs import RunRef, log_without_start
 from whyrun.log.tombstones import Tombstone
@@ -60,8 +60,7 @@ class StaleFile:
 
 def job_states(plan: Plan) -> dict[int, str]:
     """Node → planned, reused, open, deferred or inactive. Nodes that are not in it are clean."""
-    known = {j.node: "reused" if j.state == "planned" and j.reuse is not None else j.state for j in plan.jobs}
-    return {**dict.fromkeys(plan.void, "open"), **known}
+    return {j.node: "reused" if j.state == "planned" and j.reuse is not None else j.state for j in plan.jobs}
 
 
 def current_artifacts(
@@ -72,13 +71,11 @@ def current_artifacts(
     graph = snapshot.dependency_graph
     for node in range(graph.size) if nodes is None else nodes:
         table, p = graph.table_at(node)
-        if p in table.open_rows:
-            continue  # of an open loop, the last known instances are shown
         job = table.job_id(p)
         record = snapshot.records.steps.get(job)
         for a, spec in enumerate(table.artifacts):
             paths = None if spec.is_leaf else table.output_of(a).paths
-            path = None if paths is None else paths[p]
+            path = None if paths is None or p in table.open_rows else paths[p]
             available = snapshot.shas[table.number][a][p] is not None
             state = states.get(node, "clean")
             whole = _artifact(snapshot, table.artifact_id(a, p), spec.type, job, state, record, available, path)
@@ -187,10 +184,11 @@ def stale_files(
         for one in stone.published:
             if one.site not in wanted:
                 published[one.site] = (one.artifact, stone.run, {one.sha256})
+    open_jobs = {table.name for table in graph.tables if table.open_rows}  # whether a job makes it shows in a run
     for run in runs:
         for event in _published(run):
             site = site_of(event.path or "", event.section)
-            if site in wanted:
+            if site in wanted or (open_jobs and parse_id(event.artifact).job in open_jobs):
                 continue
             hashes = published[site][2] if site in published else set()
             published[site] = (event.artifact, run.name, hashes | {event.sha256})

@@ -9,7 +9,7 @@ import os
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, to_builtins
 
@@ -48,7 +48,7 @@ class StepResults:
 
     def __init__(self, snapshot: PlanningSnapshot, plan: Plan, states: StepStates) -> None:
         self._snapshot, self._graph, self._states = snapshot, snapshot.dependency_graph, states
-        self._absent = {job.node for job in plan.jobs if job.state == "inactive"} | plan.void
+        self._inactive = {job.node for job in plan.jobs if job.state == "inactive"}
         self._made: dict[int, dict[str, Available]] = {}  # node → output → result, where a later step may read it
         self._failed_of: dict[int, set[int]] = {}  # table → its failed or blocked steps, once all have ended
         self.consumer = Consumer(self._graph, self.look, lambda at: states.has_ended(self._graph.node(at)))
@@ -63,7 +63,7 @@ class StepResults:
                 return None
             # A failed candidate of `first` has failed; it is not absent.
             return Pending(maybe=not self._states.has_ended(node))
-        if node in self._absent:
+        if node in self._inactive:
             return None
         sha = self._snapshot.shas[at.table][at.artifact][at.position]
         assert sha is not None, "an instance outside the plan is clean or inactive"
@@ -142,6 +142,12 @@ class StepOutcomes:
     def blocked(self, table: JobTable, position: int, because: list[str]) -> None:
         self.recorder.event(ev.StepBlocked(step_id=table.job_id(position), because=because))
         self.lines.skips(table, position, f"blocked by {listed(because)}")
+
+    def held(self, prepared: PreparedStep) -> Literal["hold"]:
+        """The budget does not allow an attempt."""
+        self.recorder.event(ev.StepSkipped(step_id=prepared.id, why="budget"))
+        self.lines.skips(prepared.table, prepared.position, "held back by the budget")
+        return "hold"
 
     def reused(self, prepared: PreparedStep, reuse: Reuse) -> dict[str, Available] | None:
         """Record an earlier result as this step's; None if its published file cannot be put in place.

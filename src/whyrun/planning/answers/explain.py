@@ -228,7 +228,7 @@ def explain_json(plan: Plan, listing: Listing | None = None, prices: Prices | No
     body |= {"layers": [], "deferred": [], "inactive": []}
     for title, members in plan_blocks(jobs):
         written = [{**job_json(job), **(prices.job_json(job.id) if prices is not None else {})} for job in members]
-        if title in ("deferred", "inactive"):
+        if title in ("open", "deferred", "inactive"):
             body[title] = written
         else:
             body["layers"].append({"layer": members[0].layer, "jobs": written})

@@ -34,6 +34,7 @@ READS = "snapshot/reads"
 CONSUME, JUDGE, REUSE, PLAN = "planning/consume", "planning/judge", "planning/reuse", "planning/plan"
 _VERDICTS = {
     "planned": "it will be executed",
+    "open": "it stands for all instances of a loop that is not known yet",
     "deferred": "it has a reason, but the options leave it out of this run",
     "inactive": "it is not executed, and its outputs are absent",
     "clean": "it is up to date",

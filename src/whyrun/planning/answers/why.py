@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from whyrun.graph.fingerprint import counts
 from whyrun.graph.tables import ArtifactAt, Graph, sources_of
-from whyrun.ids import output_of
+from whyrun.ids import OPEN, output_of
 from whyrun.planning.artifact_states import ArtifactState, Available, Pending
 from whyrun.planning.consume import Consumer, Consumption, Entry, is_small
 from whyrun.planning.input_changes import InputChanged
@@ -128,6 +128,22 @@ class Compared(msgspec.Struct, frozen=True):
         return {**body, "differs": True} if self.differs else body
 
 
+class LoopSource(msgspec.Struct, frozen=True):
+    """A result that decides how many instances there are."""
+
+    artifact: str
+    value: Any
+    run: str  # that made it
+
+    def __str__(self) -> str:
+        what = f"has {len(self.value)} elements" if isinstance(self.value, list) else f"is {self.value}"
+        return f"{self.artifact} {what}, made in {self.run}"
+
+    def to_json(self) -> dict[str, Any]:
+        count = len(self.value) if isinstance(self.value, list) else self.value
+        return {"artifact": self.artifact, "count": count, "run": self.run}
+
+
 class WhyJob(msgspec.Struct, frozen=True):
     """One job of the answer. `causes`: the jobs that its reasons lead to. `depth` is 0 for the job in question."""
 
@@ -147,9 +163,12 @@ class WhyJob(msgspec.Struct, frozen=True):
     compared_more: int = 0
     contradiction: tuple[Reason, ...] = ()  # reasons of a clean instance: planning skipped it wrongly
     alike: int = 0  # number of further instances of the job with the same state and reasons
+    exists_by: tuple[LoopSource, ...] = ()  # of the job in question: the results that its loops go over
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {"id": self.id, "depth": self.depth, "state": self.state}
+        if self.exists_by:
+            body["exists_by"] = [source.to_json() for source in self.exists_by]
         if self.layer is not None:
             body["layer"] = self.layer
         if self.reuse is not None:
@@ -225,6 +244,8 @@ def why_job(view: PlanView, node: int, *, whole: bool = False, consumed: Consume
             answer = _clean(view, at, depth, None if whole else COMPARED, consumed)
         else:
             answer = _describe(view, job, depth, causes)
+        if depth == 0:
+            answer = replace(answer, exists_by=tuple(_loop_sources(view, at)))
         is_root = not causes and _has_room(roots, explained)
         if is_root:
             roots.append(answer)
@@ -244,6 +265,16 @@ def why_job(view: PlanView, node: int, *, whole: bool = False, consumed: Consume
             last = positions[OF_A_KIND - 1]
             listed[last] = replace(listed[last], alike=len(positions) - OF_A_KIND)
     return Why(tuple(listed), tuple(roots), more, tuple(hidden))
+
+
+def _loop_sources(view: PlanView, node: int) -> Iterator[LoopSource]:
+    table, position = view.graph.table_at(node)
+    for place, column in table.gates:
+        source = column.at(position)
+        if table.rows[position][place] is not OPEN and isinstance(source, ArtifactAt):
+            record, made = view.snapshot.record(view.graph.node(source)), view.snapshot.output(source)
+            assert record is not None
+            yield LoopSource(made.id, made.value, run_name(record.latest.source_of(made.id)[0]))
 
 
 def _has_room(members: Sized, most: int | None) -> bool:

@@ -59,6 +59,11 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             **({"count_packages": True} if snapshot.reads.counts_packages else {}),
             **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
             **({"asked": graph.asked} if graph.asked else {}),
+            **(
+                {"known": sorted({*graph.results.taken, *graph.results.refused})}
+                if graph.results.taken or graph.results.refused
+                else {}
+            ),
             **({"connected": graph.connected} if graph.connected else {}),
             **({"opened": True} if _opens_texts(graph) else {}),
             **({"manifest": composition.manifest} if composition is not None and composition.manifest else {}),
@@ -96,7 +101,7 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         workflow = parse_workflow(data["root"], lambda key: sources[key])
     # The output paths were checked before they were recorded: a replay publishes nothing.
     inputs = {id_: _input_value(value) for id_, value in data["inputs"].items()}
-    graph = expand(workflow, inputs, recorded=recorded_results(workflow, log))
+    graph = expand(workflow, inputs, recorded=recorded_results(log, data.get("known", ())))
     graph = with_sites(with_connections(graph, data.get("connected", {})), data.get("asked", {}))
     if "opened" not in data:  # also for runs of older versions, which recorded texts like other files
         tables = tuple(msgspec.structs.replace(table, only_paths=True) for table in graph.tables)

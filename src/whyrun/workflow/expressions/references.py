@@ -330,7 +330,7 @@ class ReferenceReader(SelectorReader):
         begin = position + 2
         selectors, position = self.selectors(parts, begin)
         shape = job.outputs[output.attr]
-        if shape.is_array:
+        if shape.is_array and not self.scope.takes_arrays:
             from whyrun.workflow.expressions.elements import element_problem  # imported late: few workflows have arrays
 
             wrong = element_problem(job.loops, job_name, output.attr, [selector for selector, _ in selectors])

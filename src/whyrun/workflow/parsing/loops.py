@@ -38,7 +38,11 @@ _REFERENCE: Schema = {"type": "string", "pattern": r"^inputs\.[A-Za-z_][A-Za-z0-
 _RESULT: Schema = {"type": "string", "pattern": r"^jobs\.[A-Za-z_].*\.outputs\.[A-Za-z_]"}
 
 LOOP_KEYS = (
-    Key(name="each", meaning="One instance per element of this input array: `inputs.NAME`.", schema=_REFERENCE),
+    Key(
+        name="each",
+        meaning="One instance per element of this array: `inputs.NAME`, or an array that a job makes.",
+        schema={"anyOf": [_REFERENCE, _RESULT]},
+    ),
     Key(
         name="count",
         meaning="0 … n-1: a number, `inputs.NAME`, an expression over inputs: `${{ inputs.N + 1 }}`, or an integer "

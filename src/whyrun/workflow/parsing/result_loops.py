@@ -1,5 +1,7 @@
-"""Loops over results: `{count: jobs.Script.outputs.Story.Count}`. They are read twice: before the jobs, which name the
-loops, and again when the outputs of the jobs are known."""
+"""Loops over results: `{count: jobs.Script.outputs.Count}`, `{each: jobs.Split.outputs.Parts}`.
+
+They are read twice: before the jobs, which name the loops, and again when the outputs of the jobs are known.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +14,23 @@ from whyrun.workflow.expressions.expression import parse_expression
 from whyrun.workflow.fields import Fields
 from whyrun.workflow.model import Loop, LoopDecl, OutputRef
 from whyrun.workflow.nodes import Node, Problems, Scalar, plain_value
+from whyrun.workflow.parsing.outputs import ARRAY_TYPES
 from whyrun.workflow.scope import AnyKey, JobShape, Names, OutputShape, Scope
 from whyrun.workflow.values import MAX_INSTANCES
 
 _ROOTS = frozenset({"jobs", "loops"})
 _ANY_OUTPUT = OutputShape(None, None)
 _ANY_JOB = JobShape(None, AnyKey({}, _ANY_OUTPUT))
-_FITS = {"count": frozenset({"integer"}), "values": frozenset({"json"})}
+_FITS = {
+    "count": ("integer",),
+    "values": ("json", "string[]", "integer[]", "number[]"),
+    "each": ARRAY_TYPES,
+}
+_GOES_OVER = {
+    "count": "it goes over an integer output or leaf",
+    "values": "it goes over `string[]`, `integer[]` or `number[]`, or a leaf of type `json` that holds a list",
+    "each": "it goes over an array; `count` over an integer, `values` over texts and numbers",
+}
 
 
 def is_over_result(node: Node) -> bool:
@@ -41,7 +53,7 @@ class ResultLoops(Fields):
             self.wrong(node, message, f"write `{plain}`", "EXPRESSION_FORBIDDEN")
             return None
         if kind not in _FITS:
-            hint = "`count:` goes over an integer that a job makes, `values:` over a list of texts or numbers"
+            hint = "`each:` goes over an array that a job makes, `count:` over an integer, `values:` over a list"
             self.wrong(node, f"`{kind}` of {what} cannot be a result of a job", hint)
             return None
         lenient = Names(names.inputs, names.loops, AnyKey({}, _ANY_JOB), dict.fromkeys(names.imports))
@@ -78,19 +90,18 @@ class ResultLoops(Fields):
 
     def _fitting(self, node: Scalar, kind: str, what: str, ref: OutputRef, type_: str | None) -> OutputRef | None:
         if type_ is not None and kind == "values" and type_ == "json" and not ref.leaf:
-            hint = f'declare the list as a leaf: `leaves: {{"Items": json}}`, and write `values: {node.value}.Items`'
+            hint = "declare it as `string[]`, or the list as a leaf of type `json`"
             self.wrong(node, f"the source of {what} is a whole JSON output, whose value is not recorded", hint)
             return None
         if type_ is not None and type_ not in _FITS[kind]:
-            needed = "an integer output or leaf" if kind == "count" else "a leaf of type `json` that holds a list"
-            self.wrong(node, f"`{kind}` of {what} is a result of type `{type_}`", f"it goes over {needed}")
+            self.wrong(node, f"`{kind}` of {what} is a result of type `{type_}`", _GOES_OVER[kind])
             return None
         return ref
 
 
 def _reference(node: Scalar, names: Names, what: str, problems: Problems) -> tuple[OutputRef, str | None] | None:
     """The reference, and the type of what it refers to, if that is known."""
-    scope = Scope(names, f"in {what}", _ROOTS, binding=True, before_files=True, loops=names.loops)
+    scope = Scope(names, f"in {what}", _ROOTS, True, names.loops, before_files=True, takes_arrays=True)
     expression = parse_expression(node.value, node.locate, scope, problems)
     if expression is None:
         return None

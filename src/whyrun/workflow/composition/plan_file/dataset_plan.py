@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -335,17 +334,6 @@ def workflow_name(key: str) -> str:
 
 
 # --- from the disk, or from recorded sources ---------------------------------------------------------------------
-
-
-def is_dataset_plan(path: Path) -> bool:
-    """Whether it is a `.json` file, but not a workflow written as JSON. An unreadable `.json` file counts as a plan."""
-    if path.suffix.lower() != ".json":
-        return False
-    try:
-        root = json.loads(read_source(path))
-    except (OSError, ValueError, RecursionError):
-        return True
-    return not (isinstance(root, dict) and ("workflow" in root or "jobs" in root) and "steps" not in root)
 
 
 def load_plan(path: Path, manifest: Path | None, project: Path, *, shown: str) -> Reading:

@@ -1,0 +1,89 @@
+"""Issue 20: every command that lists or explains instances knows `Job:Clip[?]`, the entry of a loop that is open."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli_lab import whyrun
+
+TEXT = """\
+workflow: w
+inputs: {N: {type: integer, default: 2}}
+loops: {segment: {count: jobs.Script.outputs.Count}}
+jobs:
+  Script:
+    uses: python
+    with: {call: "s:script", n: "${{ inputs.N }}"}
+    outputs: {Count: {type: integer}}
+  Clip:
+    for: [segment]
+    uses: python
+    with: {call: "s:clip", i: "${{ segment }}"}
+    outputs: {Frame: {type: json, path: "out/f-${{ segment }}.json"}}
+  Film:
+    uses: python
+    with: {call: "s:film", frames: "${{ jobs.Clip.outputs.Frame[:] }}"}
+    outputs: {Film: {type: json}}
+"""
+CODE = """\
+def script(n): return {"Count": n}
+def clip(i): return {"Frame": i}
+def film(frames): return {"Film": len(frames)}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "workflow.yaml").write_text(TEXT)
+    (tmp_path / "s.py").write_text(CODE)
+    for words in (["--target", "Job:Script"], []):
+        assert whyrun(tmp_path, "run", *words).code == 0
+    return tmp_path
+
+
+def test_commands_on_a_loop_that_is_open(folder: Path) -> None:
+    other = ["--set", "N=3"]
+
+    def lines(*words: str) -> list[str]:
+        answer = whyrun(folder, *words, *other)
+        assert answer.code == 0, answer.err
+        return answer.out.splitlines()
+
+    assert lines("explain", "--status", "open")[1:3] == ["open", "  Job:Clip[?]   UPSTREAM_DIRTY  Job:Script"]
+    explained = json.loads("\n".join(lines("explain", "--json")))
+    assert [job["id"] for job in explained["open"]] == ["Job:Clip[?]"]
+    assert lines("why", "Job:Clip[?]")[0] == (
+        "Job:Clip[?] is open: how many it stands for is known once an earlier job has run (layer 1), after r0002"
+    )
+    assert "because Job:Clip[?] is open" in "\n".join(lines("why", "Job:Film"))
+    assert any("stands for all instances" in line for line in lines("explain", "--trace", "Job:Clip[?]"))
+    assert json.loads("\n".join(lines("show", "Artifact:Clip.Frame[?]", "--json")))["job_state"] == "open"
+    status = lines("status")
+    assert [line.split()[:3] for line in status if "Clip" in line] == [
+        ["Artifact:Clip.Frame[?]", "missing", "UPSTREAM_DIRTY"]
+    ]
+    assert not any("leftover" in line for line in status)
+    assert any("Clip" in line for line in lines("graph"))
+    assert lines("report", "--output", "r.html") == ["r.html"]
+    refused = whyrun(folder, "run", *other)
+    assert (refused.code, refused.err.splitlines()[0][:17]) == (2, "error[LOOP_OPEN]:")
+
+
+def test_commands_on_a_loop_that_is_known(folder: Path) -> None:
+    status = whyrun(folder, "status").out
+    assert "Clip.Frame[0]" in status
+    assert "Clip.Frame[1]" in status
+    assert "[?]" not in status
+    assert whyrun(folder, "explain").out == "w after r0002: nothing to do, 4 of 4 jobs up to date\n"
+    assert whyrun(folder, "why", "Job:Clip[?]").code == 2
+    assert whyrun(folder, "why", "Job:Clip[1]").out.splitlines()[:2] == [
+        "Job:Clip[1] is up to date, after r0002",
+        "  exists        because Artifact:Script.Count is 2, made in r0001",
+    ]
+    answer = json.loads(whyrun(folder, "why", "Job:Clip[1]", "--json").out)
+    assert answer["jobs"][0]["exists_by"] == [{"artifact": "Artifact:Script.Count", "count": 2, "run": "r0001"}]
+    assert whyrun(folder, "verify", "--replay").code == 0
+    assert whyrun(folder, "run", "--target", "Job:Script", "--set", "N=1").code == 0
+    assert "out/f-1.json  Artifact:Clip.Frame[1] from r0002" in whyrun(folder, "status", "--set", "N=1").out
