@@ -224,7 +224,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
         project = self.project()
         found = planned(project, PlanOptions())
         workflow = project.workflow
-        picture = svg(graph_facts(project.graph, found.plan), workflow.name)
+        picture = svg(graph_facts(found.snapshot.dependency_graph, found.plan), workflow.name)
         return workflow_html(workflow.name, workflow.description, headline(found.plan), picture)
 
     def __repr__(self) -> str:
