@@ -73,7 +73,7 @@ def of_step(folder: Path) -> float:
 
     def steps() -> None:
         for _ in range(250):
-            eyes.begin("python", trace=False, folder=scratch / "work")
+            eyes.begin("python", trace=False, folder=scratch / "work", copy=False)
             with eyes.watching("python"):
                 open(module).close()
             eyes.reads(eyes.glimpsed(), ())

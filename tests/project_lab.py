@@ -110,7 +110,13 @@ class Ran:
 
     @property
     def inactive(self) -> dict[str, str]:
-        return {e.step_id: e.why for e in self.events if isinstance(e, ev.StepSkipped) and e.why != "reused"}
+        return {
+            e.step_id: e.why for e in self.events if isinstance(e, ev.StepSkipped) and e.why not in ("reused", "budget")
+        }
+
+    @property
+    def held(self) -> list[str]:
+        return [e.step_id for e in self.events if isinstance(e, ev.StepSkipped) and e.why == "budget"]
 
     @property
     def failed(self) -> dict[str, tuple[str, str]]:
@@ -205,6 +211,7 @@ class Lab:
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
         grace: float = ENDLESS,
+        budget: str | None = None,
         backend: Backend | None = None,
     ) -> Ran:
         heard = Heard()
@@ -212,7 +219,7 @@ class Lab:
         result = run_workflow(
             opened,
             PlanOptions(up, tuple(targets), tuple(force)),
-            RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits, grace=grace),
+            RunOptions(jobs=jobs, fail_fast=fail_fast, limits=limits, budget=budget, grace=grace),
             heard,
             backend=backend,
         )
@@ -264,7 +271,7 @@ def check_run_is_its_plan(ran: Ran) -> None:
     planned = {job["id"] for job in written["jobs"] if job["state"] == "planned"}
     assert planned == {id_ for layer in written["layers"] for id_ in layer}
     assert len(planned) == written["totals"]["planned"] + written["totals"]["reused"]
-    ends = [*ran.executed, *ran.reused, *ran.inactive, *ran.failed, *ran.blocked]
+    ends = [*ran.executed, *ran.reused, *ran.inactive, *ran.failed, *ran.blocked, *ran.held]
     assert len(ends) == len(set(ends)), "a step ended twice"
     not_started = planned - set(ends)
     assert set(ends) <= planned

@@ -71,6 +71,7 @@ if TYPE_CHECKING:  # only annotations name these; a plan need not make them
     class RunArguments(ExecutionArguments, total=False):
         """The keywords of `LoadedWorkflow.run`."""
 
+        budget: str | None
         up: int | None
         targets: Ids
         force: Ids
@@ -137,6 +138,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
         jobs: int = 0,
         fail_fast: bool = False,
         limits: Mapping[str, float] | None = None,
+        budget: str | None = None,
         backend: str = "local",
         backend_options: Mapping[str, str] | None = None,
         logger: WorkflowLogger | None = None,
@@ -144,13 +146,14 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
     ) -> RunResult:
         """Run the jobs of the plan. If a job fails, the result has `exit_code` 1; that is no exception.
 
-        `jobs`: how many steps run at a time; 0: one per core. `backend_options`: options of the backend itself, by
+        `jobs`: how many steps run at a time; 0: one per core. `budget`: what the run may spend at most, such as "5"
+        (US dollars) or "5 EUR". `backend_options`: options of the backend itself, by
         name. `logger` reports progress, for example `WorkflowLogger()`. Without one the run is silent; in a notebook it
         shows a progress bar.
         """
         from whyrun.execution.run.session import run_workflow
 
-        options = _run_options(jobs, fail_fast, limits, backend, backend_options, own)
+        options = _run_options(jobs, fail_fast, limits, backend, backend_options, own, budget)
         reporter = _reporter(logger)
         try:
             return run_workflow(self.project(), plan_options(up, targets, force), options, reporter)
@@ -221,7 +224,7 @@ class LoadedWorkflow(msgspec.Struct, frozen=True):
         project = self.project()
         found = planned(project, PlanOptions())
         workflow = project.workflow
-        picture = svg(graph_facts(project.graph, found.plan), workflow.name)
+        picture = svg(graph_facts(found.snapshot.dependency_graph, found.plan), workflow.name)
         return workflow_html(workflow.name, workflow.description, headline(found.plan), picture)
 
     def __repr__(self) -> str:
@@ -334,7 +337,13 @@ def _as_tuple(texts: Ids, name: str) -> tuple[str, ...]:
 
 
 def _run_options(
-    jobs: int, fail_fast: bool, limits: Mapping[str, float] | None, backend: str, options: Any, own: Mapping[str, Any]
+    jobs: int,
+    fail_fast: bool,
+    limits: Mapping[str, float] | None,
+    backend: str,
+    options: Any,
+    own: Mapping[str, Any],
+    budget: str | None = None,
 ) -> RunOptions:
     """`own`: options of the backend that were given as keywords."""
     from whyrun.execution.backends.registry import check_options
@@ -347,7 +356,7 @@ def _run_options(
             raise TypeError(f"got an unexpected keyword argument '{name}'")
         if value is not None and given.setdefault(name, value) != value:
             raise error("USAGE", f"`{name}` is given twice", hint="give it in `backend_options` only")
-    run_options = RunOptions(jobs, fail_fast, limits, backend, given)
+    run_options = RunOptions(jobs, fail_fast, limits, backend, given, budget)
     check_options(backend, given)
     return run_options
 

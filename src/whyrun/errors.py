@@ -68,6 +68,7 @@ CODES: dict[str, Code] = {
     "INVALID_USES": _invalid("`uses:` names an action that does not exist."),
     "INVALID_PARAMETER": _invalid("The `with:` block does not fit the action."),
     "SECRET_MISSING": _invalid("A secret or variable that a planned job needs is not in the environment."),
+    "BUDGET_EXCEEDED": _invalid("The plan would cost more than the budget of the run; nothing ran."),
     "CONNECTION_UNKNOWN": _invalid("`connections.yaml` has no connection of that name."),
     "CONNECTION_NO_DEFAULT": _invalid("`@family` without an alias, and no connection of the family is its default."),
     "CONNECTION_INVALID": _invalid("A connection is not in a valid form, or the action does not take its family."),

@@ -55,6 +55,13 @@ def check_currency(currency: object) -> str:
     return currency
 
 
+def add(*amounts: Decimal) -> Decimal:
+    total = Decimal(0)
+    for amount in amounts:
+        total = _EXACT.add(total, amount)
+    return total
+
+
 def times(amount: Decimal, quantity: Decimal) -> Decimal:
     return _EXACT.multiply(amount, quantity)
 

@@ -27,6 +27,7 @@ _KNOWN = [
     "packages",
     "trace",
     "strict",
+    "budget",
 ]
 _LIMITS = "[resources]\n         gpu = 1"
 
@@ -46,6 +47,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     original or a read-only `view` of it. `keep_inputs`: whether small input files are kept with the runs.
     `counts_packages`: whether another version of a package that a step imported makes its job run again.
     `trace`: which instances of a job strace watches. `strict`: whether undeclared reads fail a step.
+    `budget`: what a run may spend, `5` or `5 EUR`.
     """
 
     resources: Mapping[str, float] | None = None
@@ -58,6 +60,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     counts_packages: bool = False
     trace: Trace = "first"
     strict: bool = False
+    budget: str | None = None
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -101,6 +104,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("packages") == "count",
         data.get("trace", "first"),
         data.get("strict", False),
+        str(data["budget"]) if "budget" in data else None,
     )
 
 
@@ -160,6 +164,12 @@ def _of_switch(key: str, value: Any) -> Iterator[Problem]:
         yield key, f"`{key}` is true or false", f"{key} = true"
 
 
+def _of_budget(value: Any) -> Iterator[Problem]:
+    text = "" if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)
+    if re.fullmatch(r"[0-9]+(\.[0-9]+)?( [A-Z][A-Z0-9]{1,9})?", text) is None:
+        yield "budget", "`budget` is an amount, with a currency unless it is in US dollars", 'budget = "5 EUR"'
+
+
 def _of_trace(value: Any) -> Iterator[Problem]:
     if value not in _TRACES:
         what = "`trace` says which instances of a job are watched by strace: first, always or never"
@@ -198,4 +208,5 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "keep_inputs": partial(_of_switch, "keep_inputs"),
     "trace": _of_trace,
     "strict": partial(_of_switch, "strict"),
+    "budget": _of_budget,
 }

@@ -129,6 +129,17 @@ def test_commands_become_the_workflow_that_they_imply_and_have_run(study: Path) 
     assert (study / "out/model.txt").read_text() == "3 A,B\nsecond\n"
     assert lab.plan().planned == []
     assert [note for note in ran.heard.notes if "bind it" in note] == []  # it is bound, and read by its path
+    edits = {
+        "data/raw.csv": ("a,b\n", "c,d\n", ["Job:Make", "Job:Train"]),
+        "make.py": (".upper()", ".lower()", ["Job:Make", "Job:Train"]),
+        "train.py": ("sys.argv[1]", "sys.argv[1] * 2", ["Job:Train"]),
+        "workflow.yaml": ("train.py 3", "train.py 4", ["Job:Train"]),
+    }
+    for name, (old, new, planned) in edits.items():
+        lab.edit(name, old, new)
+        assert [job.id for job in lab.plan().planned] == planned, name
+        lab.edit(name, new, old)
+    assert lab.plan().planned == []
 
 
 def test_commands_that_fail_or_write_the_same_file_leave_no_workflow(study: Path) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from cli_lab import whyrun
 from question_lab import plain, run, tale
+
+from observed_lab import absent, file, folder, saw
+from project_lab import Lab
+from whyrun.artifacts.hashing import bytes_sha256
 
 
 def events(folder: Path, name: str) -> dict[int, dict[str, Any]]:
@@ -161,3 +166,36 @@ def test_what_has_no_lineage_says_what_to_do(tmp_path: Path) -> None:
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.startswith(line), answer.err
         assert hint in answer.err
+
+
+def test_what_a_step_read_undeclared_is_one_of_the_origins(project: Callable[..., Lab]) -> None:
+    lab = project(
+        """
+        workflow: tale
+        jobs:
+          Say: {uses: shell, with: {run: 'echo a > "$out_T"'}, outputs: {T: {type: text, path: out/a.txt}}}
+          Count: {uses: shell, with: {run: 'echo 1 > "$out_T"'}, outputs: {T: {type: text}}}
+        """,
+        {"helper.py": "1", "data/x.csv": "x"},
+    )
+    lab.succeed()
+    saw(lab, {"Job:Count": [absent("conf.json"), folder(lab, "data"), file(lab, "helper.py", "strace"),
+                            file(lab, "out/a.txt")]})  # fmt: skip
+    lab.write({"helper.py": "2"})  # the answer is that of the log
+    assert plain(whyrun(lab.root, "lineage", "Artifact:Count.T").out).splitlines() == [
+        "Artifact:Count.T  HASH…  made by Job:Count in r0001 (shell HASH…)",
+        '  run ← Input:Count.with.run = "echo 1 > \\"$out_T\\""',
+        "  observed ← conf.json  absent",
+        "  observed ← data/  HASH…",
+        "  observed ← helper.py  HASH…",
+        "  observed ← out/a.txt  HASH…",
+    ]
+    (hop,) = whyrun(lab.root, "lineage", "Job:Count", "--json").json["hops"]
+    reads = hop["observed"]
+    assert [(read["path"], read["kind"], read["by"]) for read in reads] == [
+        ("conf.json", "absent", "python"), ("data/", "folder", "python"), ("helper.py", "file", "strace"),
+        ("out/a.txt", "file", "python"),
+    ]  # fmt: skip
+    assert reads[2]["sha256"] == bytes_sha256(b"1")
+    edges = whyrun(lab.root, "graph", "--json").json["edges"]
+    assert edges == [{"from": "Say", "to": "Count", "kind": "data", "slots": ["observed"]}]

@@ -256,8 +256,7 @@ def test_every_hint_names_commands_and_options_that_exist_and_no_word_has_two() 
         ("resume", "write `whyrun run`: it runs what is missing, failed or changed, and nothing else"),
         ("run --until Merge", "write `--target Job:NAME`: it runs this job and what it depends on; `--up N` stops "
          "after N layers"),
-        ("run --budget 5", "Whyrun has no budget yet (`whyrun costs` tells what was spent): `--up 1` runs one layer at "
-         "a time, `--target ID` one result, and `--limit NAME=N` bounds what runs at once"),
+        ("run --max-cost 5", "write `--budget AMOUNT`"),
         ("run --cores 4", "write `--jobs N`, or `-j N`"),
         ("plan --verbose", "write `--log-level all`, an option of `whyrun run`"),
         ("run --backend slurm", "write `--backend dask --dask-address slurm`"),

@@ -58,7 +58,7 @@ def test_every_state_can_be_reached_and_every_event_has_a_transition() -> None:
 
 def test_the_groups_of_states() -> None:
     assert {
-        "completed", "reused", "inactive", "not_comparable", "blocked", "failed", "timed_out", "interrupted",
+        "completed", "reused", "inactive", "not_comparable", "held", "blocked", "failed", "timed_out", "interrupted",
     } == ENDED  # fmt: skip
     assert SUCCEEDED | FAILED | {"inactive", "not_comparable"} == ENDED
     assert not SUCCEEDED & FAILED
@@ -232,7 +232,8 @@ STEPS = """
         return {"N": 0}
 """
 # Reached only if a retry waits for a resource in the moment in which the run stops: see the test of `Retries` above.
-NOT_REACHED = {("waiting", "time_out")}
+# And with a budget: see `test_budget`.
+NOT_REACHED = {("waiting", "time_out"), ("waiting", "hold")}
 
 
 def test_real_runs_use_every_transition(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:

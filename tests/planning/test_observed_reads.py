@@ -19,7 +19,7 @@ from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.execution.adopt.keep import keep_results
 from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
-from whyrun.log.reads import Read
+from whyrun.log.reads import Read, folder_sha256, name_changes
 from whyrun.planning.plan import Plan, compute_execution_plan
 from whyrun.planning.tracing import jobs_to_trace
 from whyrun.snapshot.history.reader import History
@@ -103,10 +103,38 @@ def test_a_listed_folder_counts_by_its_names(fitted: Lab) -> None:
     assert observed(fitted.plan()) == {}
     fitted.write({"data/b.csv": "b"})
     (text,) = observed(fitted.plan())["Job:Fit[1]"]
-    assert text.startswith("observed ← data/  ")
+    before, after = (folder_sha256(names)[:4] for names in (["a.csv"], ["a.csv", "b.csv"]))
+    assert text == f"observed ← data/  {before}… → {after}… (+b.csv)"
     fitted.write({"data": None})
     (text,) = observed(fitted.plan())["Job:Fit[1]"]
     assert text.endswith(" → absent")
+
+
+def test_a_changed_folder_names_what_came_or_went_if_that_can_be_known(project: Make) -> None:
+    lab = project(FLOW, {f"data/{name}.csv": name for name in "abcd"})
+    lab.succeed()
+    saw(lab, {"Job:Fit[0]": [folder(lab, "data"), file(lab, A_CSV)]})
+
+    def names() -> list[str] | None:
+        (reason,) = reasons(lab.plan())["Job:Fit[0]"]
+        found: list[str] | None = reason.get("names")
+        return found
+
+    lab.write({A_CSV: None})
+    reasons_of_two = [reason.text("") for reason in lab.plan().jobs[0].reasons]
+    assert [text.rpartition(" ")[2] for text in reasons_of_two] == ["(-a.csv)", "absent"], "a step had read that file"
+    lab.write({A_CSV: "a", "data/0.csv": "0", "data/1.csv": "1", "data/.hidden": ""})
+    assert names() == ["+0.csv", "+1.csv"]
+    lab.write({"data/0.csv": None, "data/1.csv": None, "data/d.csv": None})
+    assert names() is None, "nobody knows a file that no step has read"
+    assert folder_names(["a", "b", "new"], ["old", "b"]) == ()
+    assert folder_names(["c", "a", "b"], ["b", "c"]) == ("+a",), "not the newest of them"
+    many = [f"{n}" for n in range(2000)]
+    assert folder_names(many, many[1:]) == ()
+
+
+def folder_names(now: list[str], before: list[str]) -> tuple[str, ...]:
+    return name_changes(folder_sha256(before), now, ["elsewhere"])
 
 
 def test_what_the_job_itself_publishes_does_not_count_in_a_folder(project: Make) -> None:

@@ -145,6 +145,21 @@ function hops(ctx, value) {
                   </p>`
                 : nothing
             }
+            ${
+              hop.observed?.length
+                ? html`<p class="row-text">
+                    observed
+                    ${hop.observed
+                      .slice(0, 8)
+                      .map(
+                        (read, at) =>
+                          html`${at ? ', ' : ''}<code title=${read.sha256 ?? read.kind}>${read.path}</code>${
+                            read.sha256 ? nothing : ` (${read.kind})`
+                          }`,
+                      )}${hop.observed.length > 8 ? ` and ${hop.observed.length - 8} more` : ''}
+                  </p>`
+                : nothing
+            }
           </li>`,
       )}
     </ol>

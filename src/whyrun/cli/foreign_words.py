@@ -44,11 +44,7 @@ _OPTIONS = {
     "--resume -resume --rerun-incomplete --ri --continue --restart": (
         "omit it: `whyrun run` continues where the last run ended"
     ),
-    "--budget --max-cost --cost-limit": (
-        "Whyrun has no budget yet (`whyrun costs` tells what was spent): `--up 1` runs one layer at a time, "
-        "`--target ID` one result, and "
-        "`--limit NAME=N` bounds what runs at once"
-    ),
+    "--max-cost --cost-limit": "write `--budget AMOUNT`",
     "-f -s --file --snakefile --workflow -w": _FILE,
     "--config --param --params -P -p --var -e --arg": "write `--set NAME=VALUE`, or `--inputs FILE.yaml`",
     "--configfile --params-file --values": "write `--inputs FILE.yaml`",

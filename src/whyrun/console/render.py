@@ -160,6 +160,7 @@ _COUNTED = (
     ("timed_out", "timed out"),
     ("interrupted", "interrupted"),
     ("blocked", "blocked"),
+    ("held", "held back by the budget"),
     ("not_started", "not started"),
     ("deferred", "deferred"),
     ("clean", "up to date"),
@@ -262,7 +263,7 @@ def statuses_text(statuses: Mapping[str, int], counts: Mapping[str, int]) -> str
     names = dict(_COUNTED)
     texts = []
     for status, number in statuses.items():
-        skipped = ("clean", "reused", "inactive", "blocked") if status == "SKIPS" else ()
+        skipped = ("clean", "reused", "inactive", "blocked", "held") if status == "SKIPS" else ()
         parts = [f"{counts[key]} {names[key]}" for key in skipped if counts.get(key)]
         failed = number - (counts["interrupted"] if status == "FAILED" else 0)
         texts += [f"{status} {failed}" + (f" ({', '.join(parts)})" if parts else "")] if failed else []

@@ -237,5 +237,5 @@ def _side(project: Project, name: str) -> RunSide:
     planned = plan_of_run(project, name)
     # A job is inactive by the plan, or by a condition that the run evaluated.
     inactive = {job.id for job in planned.plan.jobs if job.state == "inactive"}
-    inactive |= {e.step_id for e in run.events() if isinstance(e, ev.StepSkipped) and e.why != "reused"}
+    inactive |= {e.step_id for e in run.events() if isinstance(e, ev.StepSkipped) and e.why not in ("reused", "budget")}
     return RunSide(name, planned.plan, planned.snapshot.actions, records, frozenset(inactive), last_pruned)

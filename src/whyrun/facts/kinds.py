@@ -6,6 +6,7 @@ import mimetypes
 import os
 from pathlib import Path
 
+from whyrun.workflow.arrays import is_array
 from whyrun.workflow.model import VALUE_TYPES
 
 # suffix → (kind, media type). The page gets no other media type: a browser runs nothing that it has no name for.
@@ -44,7 +45,7 @@ def kind_of(type_: str, suffix: str, beginning: bytes | None = None) -> tuple[st
     """(kind, media type). Without the first bytes as far as type and suffix tell."""
     if type_ == "directory":
         return "directory", "application/json"
-    if type_ in VALUE_TYPES:
+    if type_ in VALUE_TYPES or is_array(type_):
         return "value", "application/json"
     found = _BY_SUFFIX.get(suffix.lower())
     if found is not None:

@@ -13,6 +13,7 @@ import msgspec
 if TYPE_CHECKING:
     from whyrun.project import Project
     from whyrun.snapshot.history.reader import History
+    from whyrun.snapshot.observations import KnownRead
     from whyrun.snapshot.records import Attempt, Output
 
 Facts = dict[str, Any]
@@ -34,6 +35,7 @@ class Hop(msgspec.Struct):
     because: str | None = None  # why it was kept
     action: Facts | None = None  # of executed and reused versions
     reads: tuple[Facts, ...] = ()
+    observed: tuple[Facts, ...] = ()  # what it read without declaring it
     depth: int = 0
 
     def to_json(self) -> Facts:
@@ -42,7 +44,8 @@ class Hop(msgspec.Struct):
             if getattr(self, name) is not None:
                 body[name] = getattr(self, name)
         recorded = {"run": _run_name(self.attempt.run), "seq": self.attempt.seq, "attempt": self.attempt.number}
-        return {**body, "run": self.run, "recorded": recorded, "depth": self.depth, "reads": list(self.reads)}
+        body |= {"run": self.run, "recorded": recorded, "depth": self.depth, "reads": list(self.reads)}
+        return {**body, "observed": list(self.observed)} if self.observed else body
 
 
 def lineage(project: Project, id_: str, at: str | None = None) -> Facts:
@@ -215,6 +218,8 @@ class _Walk:
             if line.get("shared"):
                 hop.how, hop.by = "shared", line["shared"].get("by")
             hop.reads = tuple(_reads(bindings))
+            seen = self.history.records.observations.reads_of(hop.attempt.reads)
+            hop.observed = tuple(read_as_json(read) for read in seen)
 
     def _lines(self, hops: Iterable[Hop]) -> dict[tuple[int, int], Facts]:
         from whyrun.log.lean_events import read_lines
@@ -228,6 +233,11 @@ class _Walk:
             for number, seqs in wanted.items()
             for seq, line in read_lines(paths[number], seqs).items()
         }
+
+
+def read_as_json(read: KnownRead) -> Facts:
+    body: Facts = {"path": read.shown, "kind": read.kind, "by": read.by}
+    return {**body, "sha256": read.sha256} if read.sha256 is not None else body
 
 
 def _line(attempt: Attempt) -> tuple[int, int]:

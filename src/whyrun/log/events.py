@@ -143,7 +143,7 @@ class StepFailed(Event, tag="step_failed"):
 
 class StepSkipped(Event, tag="step_skipped"):
     step_id: str
-    why: Literal["condition_false", "source_inactive", "reused", "not_comparable"]
+    why: Literal["condition_false", "source_inactive", "reused", "not_comparable", "budget"]
     fingerprint: str | None = None  # this and the next four: for `reused`
     bindings: Bindings | None = None
     from_run: str | None = None

@@ -91,7 +91,7 @@ class SharedOrigin(msgspec.Struct, gc=False):
 
 class StepSkipped(Lean, tag="step_skipped"):
     step_id: str
-    why: Literal["condition_false", "source_inactive", "reused", "not_comparable"]
+    why: Literal["condition_false", "source_inactive", "reused", "not_comparable", "budget"]
     fingerprint: str | None = None
     bindings: msgspec.Raw = NOTHING
     from_run: str | None = None

@@ -17,6 +17,7 @@ from whyrun.lazy_regex import lazy_regex
 
 ReadKind = Literal["file", "folder", "absent", "unknown"]
 SHA256 = r"^[0-9a-f]{64}$"
+MOST_NAMES = 1000  # of a folder, for finding out what came or went
 MOST_OUTSIDE = 16  # paths outside the project, recorded of one step
 
 # Folders, at any depth of a path, in which nothing counts as read: state and byte code.
@@ -77,6 +78,24 @@ def counted_names(names: Iterable[str], own: Collection[str] = ()) -> list[str]:
     """Hidden names do not count, as in a pattern: editors, file managers and Git make them, and no bundle has them."""
     counted = (name for name in names if name not in UNCOUNTED_FOLDERS and not name.startswith("."))
     return sorted(name for name in counted if not name.endswith(BYTE_CODE) and name not in own and is_recordable(name))
+
+
+def name_changes(sha256: str, newest_first: Sequence[str], known: Collection[str]) -> tuple[str, ...]:
+    """What came (`+`) or went (`-`) in a folder whose counted names had this hash, if that can be known: the newest
+    names, or any one name, came; or one of the names that are known to have been there went. `newest_first`: the
+    counted names of now."""
+    if len(newest_first) > MOST_NAMES:
+        return ()
+    for count in range(1, len(newest_first) + 1):
+        if folder_sha256(newest_first[count:]) == sha256:
+            return tuple(f"+{name}" for name in sorted(newest_first[:count]))
+    for name in newest_first:
+        if folder_sha256([other for other in newest_first if other != name]) == sha256:
+            return (f"+{name}",)
+    for name in sorted({*known}.difference(newest_first))[:MOST_NAMES]:
+        if folder_sha256([*newest_first, name]) == sha256:
+            return (f"-{name}",)
+    return ()
 
 
 def is_recordable(path: str) -> bool:

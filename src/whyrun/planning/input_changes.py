@@ -49,6 +49,7 @@ class InputChanged(ReasonBase, frozen=True):
     problem: str | None = None  # why it cannot be computed
     files: tuple[str, ...] | None = None  # of an action: the files that changed, came or went
     versions: tuple[str, ...] | None = None  # of an action: `whyrun-text-actions 0.1.0 → 9.9`
+    names: tuple[str, ...] | None = None  # of a folder that was listed: what came (`+x.csv`) or went (`-x.csv`)
     read: str | None = None  # not of a binding: what a step found undeclared at the path `source`, or `package`
 
     code = "INPUT_CHANGED"
@@ -102,7 +103,8 @@ class InputChanged(ReasonBase, frozen=True):
         if self.read is not None:
             old = short_content(self.old, None) if self.old is not None else self.old_value
             new = short_content(self.new, None) if self.new is not None else self.new_value
-            return printable(f"{self.binding} ← {self.source}  {old} → {new}")
+            names = f" ({', '.join(self.names)})" if self.names else ""
+            return printable(f"{self.binding} ← {self.source}  {old} → {new}{names}")
         if self.problem is not None:
             return printable(f"{self.binding} cannot be computed: {self.problem}")
         own = f"Input:{parse_id_of('Job', job).path}."  # IDs of parameters and of the action name the slot already
@@ -169,6 +171,7 @@ def changed_observations(case: Case, success: Attempt) -> Iterator[InputChanged]
             new=now if is_hash else None,
             old_value=None if read.sha256 is not None else read.content or NOT_KNOWN,
             new_value=None if is_hash else now or MADE_ANEW,
+            names=case.snapshot.reads.names.get(read.names_key) if read.kind == "folder" else None,
             read=read.kind,
         )
     if case.snapshot.reads.counts_packages:

@@ -40,6 +40,11 @@ class KnownRead(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return f"{self.path}/ without Job:{self.job}" if self.job else f"{self.path}/"
 
     @property
+    def names_key(self) -> str:
+        """Of the names in a folder, as they were."""
+        return f"{self.key} {self.sha256}"
+
+    @property
     def shown(self) -> str:
         return f"{self.path}/" if self.kind == "folder" else self.path
 

@@ -9,7 +9,7 @@ from whyrun.graph.fingerprint import counted
 from whyrun.graph.tables import Graph, InputAt, JobTable, Known
 from whyrun.ids import split_site
 from whyrun.log.reads import own_names
-from whyrun.snapshot.observations import KnownRead
+from whyrun.snapshot.observations import ABSENT, KnownRead
 from whyrun.snapshot.read_edges import Made, find_made, with_read_edges
 from whyrun.snapshot.reads import ObservedReads, OutdatedPackage, UnboundRead, bound_outputs
 from whyrun.snapshot.records import StepRecord
@@ -33,6 +33,7 @@ class ReadsLook:
         self.seen: set[int] = set()  # places in `Observations.reads`, as for all that may be many
         self.made: dict[str, Made] = {}
         self.present: dict[str, str] = {}
+        self.names: dict[str, tuple[str, ...]] = {}
         self.versions: dict[str, str | None] = {}
 
     def look(
@@ -54,8 +55,8 @@ class ReadsLook:
 
     def found(self, graph: Graph) -> ObservedReads:
         return ObservedReads(
-            self.observations, dict(self.present), dict(self.made), dict(self.versions), self.observe.counts_packages,
-            tuple(self._outdated()), tuple(self._unbound(graph)),
+            self.observations, dict(self.present), dict(self.names), dict(self.made), dict(self.versions),
+            self.observe.counts_packages, tuple(self._outdated()), tuple(self._unbound(graph)),
         )  # fmt: skip
 
     def _outdated(self) -> list[OutdatedPackage]:
@@ -114,6 +115,17 @@ class ReadsLook:
         reads = sorted((self.observations.reads[place] for place in places), key=lambda read: read.path)
         self.made |= find_made(graph, reads)
         self.present |= _otherwise(reads, graph, self.observe)
+        for read in reads:
+            now = self.present.get(read.key, ABSENT) if read.kind == "folder" else ABSENT
+            if now not in (ABSENT, read.sha256):
+                changes = self.observe.name_changes(read, _own_names(graph, read), self._files_in(read.path))
+                if changes:
+                    self.names[read.names_key] = tuple(changes)
+
+    def _files_in(self, folder: str) -> set[str]:
+        """The names of files there that some step has read."""
+        files = (read.path.rpartition("/") for read in self.observations.reads if read.kind == "file")
+        return {name for above, _, name in files if (above or ".") == folder}
 
     def _look_at_packages(self, numbers: Iterable[int]) -> None:
         recorded = [self.observations.packages_of(number) for number in numbers]
@@ -153,10 +165,14 @@ def _otherwise(reads: Sequence[KnownRead], graph: Graph, observe: Observer) -> d
     folders: dict[str, tuple[str, Collection[str]]] = {}
     for read in reads:
         if read.kind == "folder" and read.key not in folders:
-            folders[read.key] = read.path, own_names(_published_by(graph, read.job), read.path)
+            folders[read.key] = read.path, _own_names(graph, read)
     known = set(files)
     now = observe.contents(files, [path for path in others if path not in known], folders)
     return {read.key: now[read.key] for read in reads if read.key in now and now[read.key] != read.content}
+
+
+def _own_names(graph: Graph, read: KnownRead) -> Collection[str]:
+    return own_names(_published_by(graph, read.job), read.path)
 
 
 def _published_by(graph: Graph, job: str) -> Iterable[str]:

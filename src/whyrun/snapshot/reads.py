@@ -58,6 +58,7 @@ class ObservedReads(msgspec.Struct, frozen=True, eq=False):
 
     observations: Observations = msgspec.field(default_factory=Observations)
     present: Mapping[str, str] = {}  # observed: by `KnownRead.key`
+    names: Mapping[str, tuple[str, ...]] = {}  # observed: what came or went in folders, by `KnownRead.names_key`
     made: Mapping[str, Made] = {}  # by `KnownRead.key`: what jobs publish there
     versions: Mapping[str, str | None] = {}  # observed: of packages; None: not installed
     counts_packages: bool = False  # `packages = "count"`

@@ -18,6 +18,7 @@ from whyrun.graph.tables import (
     ArtifactAt,
     Graph,
 )
+from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.reads import ObservedReads
 from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
 from whyrun.workflow.arrays import Element, ListIndex, elements_of, published_path
@@ -128,6 +129,11 @@ class Observer(Protocol):
 
         `others`: paths where nothing was, or nobody knows what. A folder there is not hashed.
         """
+
+    def name_changes(self, read: KnownRead, own: Collection[str], known: Collection[str]) -> Sequence[str]:
+        """What came or went in a folder that was listed, if that can be known: see `log.reads.name_changes`.
+
+        `own`: names that do not count there."""
 
     def versions(self, packages: Collection[str]) -> Mapping[str, str | None]:
         """The versions of packages as they are installed now; called only if steps recorded any."""

@@ -100,8 +100,6 @@ class Call:
             "Answer" in context.output_names or params.result or params.download is not None or params.poll
             or isinstance(params.cost, dict) or (params.cost or "").startswith("/")
         )  # fmt: skip
-        if self.body_path is not None and self.body_path.is_dir():
-            raise ValueError("`Body` is one file: declare `type: file`; `Answer` may be an array, `json[]`")
         if params.download is not None and self.body_path is None:
             raise ValueError("`download` writes the output `Body`, which the job does not declare")
 

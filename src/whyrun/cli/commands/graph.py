@@ -51,8 +51,9 @@ def command(
     from whyrun.planning.plan import compute_execution_plan
 
     chosen = "json" if as_json else format_ or _BY_SUFFIX.get(Path(output or "").suffix.lower(), "svg")
+    snapshot = project.snapshot()  # whose graph has the edges that follow from undeclared reads, too
     facts = {"job": graph_facts, "instance": instance_facts}[by](
-        project.graph, compute_execution_plan(project.snapshot())
+        snapshot.dependency_graph, compute_execution_plan(snapshot)
     )
     name = project.workflow.name
     if chosen == "json":

@@ -74,6 +74,7 @@ def _lines(facts: dict[str, Any], show_all: bool) -> Iterator[str]:
         count += 1
         yield f"{lead}{label}{_title(thing)}  {_made(thing)}"
         below = [(depth + 1, read["name"], made.get((read["id"], read["sha256"]), read)) for read in thing["reads"]]
+        below += [(depth + 1, "observed", read) for read in thing.get("observed", ())]
         stack += reversed(below if show_all else list(_first_members(below)))
 
 
@@ -111,7 +112,9 @@ def _made(hop: dict[str, Any]) -> str:
 
 
 def _given(read: dict[str, Any], facts: dict[str, Any]) -> str:
-    """An input, a parameter, or an artifact that the log no longer explains."""
+    """An input, a parameter, an undeclared file, or an artifact that the log no longer explains."""
+    if "path" in read:
+        return f"{read['path']}  {short(read['sha256']) if 'sha256' in read else read['kind']}"
     if not read["id"]:
         return f"{read['count']} results  {short(read['sha256'])} (their list is lost)"
     if "value" in read:

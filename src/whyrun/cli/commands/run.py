@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 @plan_options
 @execution_options
 @click.option("--plan", "plan_file", metavar="FILE", help="Run a plan saved by `whyrun plan --save`.")
+@click.option("--budget", metavar="AMOUNT", help="What the run may spend at most: 5, or '5 EUR'.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; execute and record nothing.")
 @output_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout; progress is on stderr.")
@@ -53,6 +54,7 @@ def command(
     options: PlanOptions,
     run_options: RunOptions,
     plan_file: str | None,
+    budget: str | None,
     dry_run: bool,
     output: OutputOptions,
     as_json: bool,
@@ -72,10 +74,12 @@ def command(
       whyrun run
       whyrun run --jobs 4 --limit gpu=1
       whyrun run --backend sandbox
+      whyrun run --budget 5
       whyrun run --target Job:Montage --force 'Job:Clip[*]'
       whyrun run --log-level all --log-file today.log
       whyrun plan --save today.json && whyrun run --plan today.json
     """
+    run_options = replace(run_options, budget=budget)
     saved = None
     with report_misfits(project, output):
         if plan_file is not None:
@@ -105,6 +109,7 @@ def print_dry_run(
     from whyrun.console.render import expectation
     from whyrun.evidence.run_directory import expected_peak
     from whyrun.execution.dispatch.run_secrets import missing_secrets
+    from whyrun.execution.run.budget import budget_of
     from whyrun.execution.run.preflight import check_folders, check_limits, check_resources, resource_limits
     from whyrun.execution.run.session import check_expected
     from whyrun.facts.plans import plan_now
@@ -121,6 +126,8 @@ def print_dry_run(
     nodes = [job.node for job in plan.planned]
     check_resources(snapshot, nodes, resource_limits(project, run_options))
     check_folders(project, nodes)
+    for note in budget_of(project, run_options, plan, snapshot).notes:
+        print_note(note)
     estimate, prices = planned.estimate(run_options.jobs), planned.prices()
     workers = run_options.jobs or os.cpu_count() or 1
     peak = expected_peak(plan, snapshot, project.state.runs(), workers)
@@ -239,6 +246,7 @@ def rerun_options(options: PlanOptions, run_options: RunOptions, unfinished: lis
     words += ["--jobs", str(run_options.jobs)] if run_options.jobs else []
     for name, limit in (run_options.limits or {}).items():
         words += ["--limit", f"{name}={limit:g}"]
+    words += ["--budget", run_options.budget] if run_options.budget is not None else []
     words += ["--fail-fast"] if run_options.fail_fast else []
     words += backend_arguments(run_options)
     return "".join(f" {shlex.quote(word)}" for word in words)

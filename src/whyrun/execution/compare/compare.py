@@ -296,7 +296,7 @@ class CompareResult:
     def __repr__(self) -> str:
         if self.run is None:
             return "<whyrun: nothing to compare>"
-        counts = [f"{number} {name.replace('_', ' ')}" for name, number in asdict(self.counts).items() if number]
+        counts = [f"{number} {name.replace('_', ' ')}" for name, number in self.counts.to_json().items() if number]
         return f"<whyrun {self.run} {self.state} in {seconds(self.duration)}: {', '.join(counts)}>"
 
     def to_json(self) -> dict[str, Any]:
@@ -304,7 +304,7 @@ class CompareResult:
             "run": self.run,
             "state": self.state,
             "exit_code": self.exit_code,
-            "counts": asdict(self.counts),
+            "counts": self.counts.to_json(),
             "statuses": self.statuses,
             "duration": round(self.duration, 3),
             "artifacts": [artifact.to_json() for artifact in self.artifacts],

@@ -44,7 +44,7 @@ def _traced(
     eye: StraceEye, project: Path, command: str, folder: str, state_dir: Path, tell: Callable[[str], None]
 ) -> TracedCommand:
     places = Places(str(project), folder, [str(state_dir)])
-    places.work_in(str(project))
+    places.work_in(str(project), copy=False)
     eye.begin()
     eye.folder = str(project)
     tell(f"$ {command}")

@@ -15,6 +15,7 @@ class RunOptions:
     limits: Mapping[str, float] | None = None  # resource → limit, from the command line
     backend: str = "local"
     backend_options: Mapping[str, str] = field(default_factory=dict)  # of the backend itself, by `BackendOption.name`
+    budget: str | None = None  # `5`, `5 EUR`; None: that of `whyrun.toml`
     grace: float = 10.0  # seconds between SIGTERM and SIGKILL when the run stops
 
     def __post_init__(self) -> None:
@@ -22,6 +23,7 @@ class RunOptions:
         check_type("fail_fast", self.fail_fast, bool, "True or False")
         check_type("limits", self.limits, (Mapping, type(None)), "numbers by name, such as {'gpu': 1}")
         check_type("backend", self.backend, str, "the name of a backend, such as 'local'")
+        check_type("budget", self.budget, (str, type(None)), "an amount such as '5' or '5 EUR'")
         if self.jobs < 0:
             raise error("USAGE", f"{self.jobs} jobs at a time is not possible", hint="0 means one for each processor")
         for name, limit in (self.limits or {}).items():

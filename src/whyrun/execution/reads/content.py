@@ -37,6 +37,7 @@ class ReadContent:
         """`clock`: now, in nanoseconds, never later than the clock of the project's file system. `live`: the project is
         the user's own, in which stays what a step writes; else it is a copy."""
         self._root, self._clock, self._live = project.rstrip("/"), clock, live
+        self.copy: str | None = None  # of the project, in which the present step works, and nobody else
         self._known: dict[str, tuple[_Signature, str]] = {}
         self._settled: dict[str, _Signature] = {}  # the files of the present step whose signature proves their content
         self._last: _Last | None = None
@@ -49,7 +50,12 @@ class ReadContent:
 
     def of(self, python: Sighted, strace: Sighted, began: int) -> list[SeenRead]:
         """`began`: when the step began, by the same clock."""
-        if self._last is not None and (python, strace) == self._last.sighted and self._is_as_before(self._last):
+        if (
+            self.copy is None
+            and self._last is not None
+            and (python, strace) == self._last.sighted
+            and self._is_as_before(self._last)
+        ):
             return self._last.found
         self._settled.clear()
         updated = {*python.updated, *strace.updated}
@@ -73,7 +79,9 @@ class ReadContent:
             if path in found:
                 found[path] = replace(found[path], as_text=True)
         reads = [found[path] for path in sorted(found)]
-        whole = len(self._settled) == len(found) and not (python.listed or strace.listed or updated)
+        whole = (
+            self.copy is None and len(self._settled) == len(found) and not (python.listed or strace.listed or updated)
+        )
         self._last = _Last((python, strace), dict(self._settled), reads) if whole else None
         return reads
 
@@ -85,7 +93,21 @@ class ReadContent:
         except OSError:
             return False
 
+    def _file_in_copy(self, path: str, copy: str, *, can_write: bool) -> SeenRead | None:
+        """As the step leaves it: what it wrote itself is no read, and nobody else writes there."""
+        try:
+            if not os.path.isfile(f"{copy}/{path}"):
+                return None if os.path.exists(f"{copy}/{path}") else SeenRead(path, "absent")
+            sha256 = file_sha256(f"{copy}/{path}")
+            if can_write and sha256 != file_sha256(f"{self._root}/{path}"):
+                return None
+        except OSError:
+            return None
+        return SeenRead(path, "file", sha256)
+
     def _file(self, path: str, began: int, *, can_write: bool) -> SeenRead | None:
+        if self.copy is not None:
+            return self._file_in_copy(path, self.copy, can_write=can_write)
         location = f"{self._root}/{path}"
         now = self._clock()
         try:
@@ -111,7 +133,8 @@ class ReadContent:
         return SeenRead(path, "file", sha256)
 
     def _folder(self, path: str, began: int, written: Collection[str]) -> SeenRead | None:
-        location = f"{self._root}/{path}" if path != "." else self._root
+        root = self._root if self.copy is None else self.copy
+        location = f"{root}/{path}" if path != "." else root
         try:
             changed_at = os.stat(location).st_ctime_ns
             names = os.listdir(location)
@@ -125,7 +148,7 @@ class ReadContent:
         # What the step wrote there is there for the next plan, too, which cannot know who wrote it.
         passing = set() if self._live else {name for name in own if _changed_since(f"{location}/{name}", began)}
         counted = counted_names(names, passing)
-        if changed_at < began:
+        if self.copy is not None or changed_at < began:
             return SeenRead(path, "folder", names=counted)
         new = {name for name in names if _changed_since(f"{location}/{name}", began)}
         if not new and not own:

@@ -37,9 +37,11 @@ class Eyes:
         self._in_worker = True
         self.launcher: list[str] = []  # what comes before the command of a program
 
-    def begin(self, action: str, trace: bool, folder: Path) -> None:
-        """A step begins. `trace`: watch all its processes with strace; `folder`: where it works."""
-        self._places.work_in(str(folder))
+    def begin(self, action: str, trace: bool, folder: Path, *, copy: bool) -> None:
+        """A step begins. `trace`: watch all its processes with strace; `folder`: where it works. `copy`: that is a copy
+        of the project, which only this step writes to."""
+        self._places.work_in(str(folder), copy=copy)
+        self._content.copy = str(folder) if copy else None
         self._strace.folder = str(folder)
         self._began, self._trace, self._in_worker = time.time_ns(), trace, True
         self._strace.begin()
@@ -87,7 +89,7 @@ class Eyes:
             return []
         mark = self._python.mark()
         if mark != self._mark:
-            self._mark, self._glimpsed = mark, self._python.take().packed(self._places.own)
+            self._mark, self._glimpsed = mark, self._python.take().packed(self._places.left_out)
         return self._glimpsed
 
     # --- in the worker --------------------------------------------------------------------------------------------

@@ -34,15 +34,23 @@ class Places:
         self._scratch = f"{scratch.rstrip('/')}/"
         self._work = f"{self._scratch}work"
         self._in_project_folder = False
+        self._copies: tuple[str, ...] = ()  # the working folder, where that is a copy of the project
         temporary = (self._scratch, f"{os.environ.get('TMPDIR') or '/tmp'}/pymp-")
         self.own = (*temporary, *(f"{folder.rstrip('/')}/" for folder in own))
         self._installed = tuple(f"{prefix}/" for prefix in {sys.prefix, sys.base_prefix, sys.exec_prefix})
         self._environments: dict[str, bool] = {}  # folder → is it a virtual environment, or in one
 
-    def work_in(self, folder: str) -> None:
-        """The working folder of the present step."""
+    def work_in(self, folder: str, *, copy: bool) -> None:
+        """The working folder of the present step. `copy`: of the project, so its paths stand for those of the
+        project."""
         self._work = folder
         self._in_project_folder = not folder.startswith(self._scratch)
+        self._copies = (f"{folder}/", f"{os.path.realpath(folder)}/") if copy else ()
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """What does not count below these folders need not travel from the process of a step."""
+        return () if self._copies else self.own
 
     def undeclared(self, sighted: Iterable[Sighted], began: int) -> list[str]:
         """Of what a step wrote, the files that are still there: outputs have been collected. Only for steps that run in
@@ -89,10 +97,11 @@ class Places:
         for path in paths:
             if path[:1] != "/":
                 path = f"{self._work}/{path}"
-            if not links and ".." not in path and path.startswith(self.own):
+            if not links and ".." not in path and path.startswith(self.own) and not self._copies:
                 continue  # by far the most paths of a step that reads many
             if _UNTIDY.search(path):
                 path = os.path.normpath(path)
+            path = self._original(path)
             at = self._in_project(path)
             if at is None:
                 outside.add(path)
@@ -102,10 +111,17 @@ class Places:
                 inside.add(source)
         return inside, outside
 
+    def _original(self, path: str) -> str:
+        """The path in the project that one in a copy stands for."""
+        for copy in self._copies:
+            if path.startswith(copy) or path == copy[:-1]:
+                return f"{self._root}/{path[len(copy) :]}".rstrip("/")
+        return path
+
     def _links_in_project(self, links: Iterable[str]) -> set[str]:
         """Not what they lead to."""
         start = f"{self._root}/"
-        paths = (os.path.normpath(os.path.join(self._work, link)) for link in links)
+        paths = (self._original(os.path.normpath(os.path.join(self._work, link))) for link in links)
         return {path[len(start) :] for path in paths if path.startswith(start) and not path.startswith(self.own)}
 
     def _in_project(self, path: str) -> str | None:

@@ -11,13 +11,8 @@ shares with the process of the step. A child that is another program, or a fresh
 from __future__ import annotations
 
 import importlib
-import linecache
 import os
-import runpy
 import sys
-import tokenize
-import traceback
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -33,14 +28,22 @@ from whyrun.execution.reads.trace_request import STARTERS, python_needs
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 _CREATES = os.O_CREAT | os.O_EXCL
 _IMPORT_SYSTEM = ("<frozen importlib", os.path.dirname(importlib.__file__))  # also `importlib.metadata`
+_HOME = os.path.dirname(os.__file__)  # modules by their path, so that a process of a step need not import them
 # Who opens a module to run it, or to find an action in it.
-_LOADERS = (*_IMPORT_SYSTEM, "<frozen runpy>", "<frozen zipimport>", runpy.__file__, os.path.dirname(whyrun.__file__))
+_LOADERS = (
+    *_IMPORT_SYSTEM,
+    "<frozen runpy>",
+    "<frozen zipimport>",
+    f"{_HOME}/runpy.py",
+    os.path.dirname(whyrun.__file__),
+)
 # They open a module to show a line of it, as a traceback or a warning does, which decides no result.
-_SHOWS_LINES = (traceback.__file__, warnings.__file__)
-_READS_LINES = (tokenize.__file__, linecache.__file__)
+_SHOWS_LINES = (f"{_HOME}/traceback.py", f"{_HOME}/warnings.py")
+_OPENS_LINES = f"{_HOME}/tokenize.py"
+_READS_LINES = (_OPENS_LINES, f"{_HOME}/linecache.py")
 # Other modules, and their functions, that look for installed packages in each folder of `sys.path`.
 _LIKE_METADATA = {("importlib_metadata", "children"), ("pkg_resources", "safe_listdir")}
-_LIBRARY = (f"{os.path.dirname(os.__file__)}/", "<frozen")
+_LIBRARY = (f"{_HOME}/", "<frozen")
 _PROGRAMS = ("subprocess.Popen", "os.posix_spawn", "os.spawn", "os.exec", "os.system")
 
 _Handler = Callable[[tuple[Any, ...]], None]
@@ -125,7 +128,7 @@ class PythonEye:
             if not flags & _WRITES:
                 opened.add(path)
                 look(path)
-                if path[-3:] == ".py" and _reads_text(sys._getframe(2)):
+                if path[-3:] == ".py" and path not in texts and _reads_text(sys._getframe(2)):
                     texts.add(path)
             elif not (flags & os.O_RDWR) or flags & os.O_TRUNC or flags & _CREATES == _CREATES:
                 written.add(path)
@@ -234,7 +237,7 @@ class _Shared(set[Any]):
 
 def _reads_text(frame: FrameType | None) -> bool:
     """Whether a Python file is opened by code that may use its text. Its canonical form does not stand for that."""
-    if frame is not None and frame.f_code.co_filename == tokenize.__file__:
+    if frame is not None and frame.f_code.co_filename == _OPENS_LINES:
         while frame is not None and frame.f_code.co_filename in _READS_LINES:
             frame = frame.f_back
         return frame is None or frame.f_code.co_filename not in _SHOWS_LINES

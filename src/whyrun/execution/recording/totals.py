@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from whyrun.console.lines import TaskStatus
@@ -25,6 +25,11 @@ class RunCounts:
     interrupted: int = 0
     blocked: int = 0
     not_started: int = 0
+    held: int = 0  # back by the budget
+
+    def to_json(self) -> dict[str, int]:
+        """By field; `held` only where a budget held steps back."""
+        return {name: number for name, number in asdict(self).items() if number or name != "held"}
 
     def by_outcome(self) -> dict[str, int]:
         """The counts that `run_complete` records."""
@@ -33,14 +38,14 @@ class RunCounts:
             "failed": self.failed,
             "timed_out": self.timed_out,
             "interrupted": self.interrupted,
-            "skipped": self.reused + self.inactive,
+            "skipped": self.reused + self.inactive + self.held,
             "blocked": self.blocked,
         }
 
     @property
     def went_wrong(self) -> bool:
         """Whether the run has failed. A run that stopped before it started every step has not succeeded."""
-        return bool(self.failed or self.timed_out or self.blocked or self.not_started)
+        return bool(self.failed or self.timed_out or self.blocked or self.held or self.not_started)
 
 
 @dataclass(slots=True)

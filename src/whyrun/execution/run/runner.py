@@ -36,6 +36,7 @@ from whyrun.execution.protocol.messages import (
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.step_lines import StepFailure
 from whyrun.execution.recording.totals import RunCounts, Usage
+from whyrun.execution.run.budget import Budget
 from whyrun.execution.run.scheduler import Retries, Scheduler
 from whyrun.execution.run.shared_results import RunSharing
 from whyrun.execution.run.spending import Spending
@@ -53,14 +54,8 @@ from whyrun.planning.reuse import Reuse
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 COUNTED: tuple[StepState, ...] = (
-    "completed",
-    "reused",
-    "inactive",
-    "failed",
-    "timed_out",
-    "interrupted",
-    "blocked",
-)
+    "completed", "reused", "inactive", "held", "failed", "timed_out", "interrupted", "blocked",
+)  # fmt: skip
 TURN = 0.1  # seconds that a turn of the loop waits for messages at most
 
 
@@ -82,6 +77,7 @@ class Policy:
     fail_fast: bool
     grace: float  # seconds between SIGTERM and SIGKILL
     watch: WatchPolicy
+    budget: Budget | None = None
 
 
 class Runner:
@@ -111,7 +107,7 @@ class Runner:
         timed = any(table.decl.timeout is not None for table in self.graph.tables)
         self.termination = Termination(backend, self.active, policy.grace, timed=timed)
         self.usage = Usage()
-        self.spending = Spending(work.snapshot, publisher, backend, self.usage)
+        self.spending = Spending(work, policy.budget, publisher, backend, self.usage)
         self.edits = 0  # jobs with edited code whose queued steps have been failed
 
     # -- what a comparison does otherwise --
@@ -269,6 +265,9 @@ class Runner:
         if (edited := code.edited_file(step.table.name)) is not None:
             self.fail_edited(step, edited)
             return False
+        if not self.spending.allows(step.id):
+            self.scheduler.move(step.node, self.retries.last_failure(step.node) or self.outcomes.held(step))
+            return False
         attempt = self.retries.attempts[step.node] = self.retries.attempts.get(step.node, 0) + 1
         compare = self.versions_to_compare(step.node)
         active = self.dispatcher.dispatch(step, attempt, self.recall(step), compare)
@@ -290,6 +289,7 @@ class Runner:
         queued = {step for step, a in self.active.items() if a.began is None and a.table.name in edited}
         for command in self.backend.unqueue(queued):
             active = self.active.pop(command.step_id)
+            self.spending.ended(active.id)
             self.retries.attempts[active.node] -= 1  # the failed attempt below takes this number
             self.fail_edited(active.step, edited[active.table.name])
 
@@ -366,6 +366,7 @@ class Runner:
     def leave_backend(self, active: ActiveStep) -> None:
         """The backend is done with the step."""
         del self.active[active.id]
+        self.spending.ended(active.id)
         if active.began is None:  # its worker died before `StepBegan` arrived: that was an attempt, too
             self.begin(active)
 

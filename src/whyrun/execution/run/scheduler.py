@@ -194,6 +194,10 @@ class Retries:
         heapq.heappush(self._delayed, (until, node))
         self._last_failure[node] = FAILURES[status]
 
+    def last_failure(self, node: int) -> StepEvent | None:
+        """How its latest failed attempt ended."""
+        return self._last_failure.get(node)
+
     def due(self, now: float) -> Iterator[int]:
         while self._delayed and self._delayed[0][0] <= now:
             yield heapq.heappop(self._delayed)[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -28,6 +28,7 @@ from whyrun.execution.recording.composition import composition_section, keep_dat
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import RunCounts, Usage
+from whyrun.execution.run.budget import budget_of
 from whyrun.execution.run.lifecycle import MANIFEST, OnFinish, RunEnvironment, execute_run
 from whyrun.execution.run.preflight import (
     allow_open_files,
@@ -87,7 +88,7 @@ class RunResult:
         idle = totals["clean"] + totals["inactive"]
         numbers = {
             TaskStatus.EXECUTES: counts.completed,
-            TaskStatus.SKIPS: counts.reused + counts.inactive + counts.blocked + idle,
+            TaskStatus.SKIPS: counts.reused + counts.inactive + counts.blocked + counts.held + idle,
             TaskStatus.FAILED: counts.failed + counts.interrupted,
             TaskStatus.TIMED_OUT: counts.timed_out,
         }
@@ -96,7 +97,7 @@ class RunResult:
     def __repr__(self) -> str:
         if self.run is None:
             return f"<whyrun: nothing to do, {self.plan.totals['clean']} of {self.plan.totals['jobs']} jobs up to date>"
-        counts = [f"{number} {name.replace('_', ' ')}" for name, number in asdict(self.counts).items() if number]
+        counts = [f"{number} {name.replace('_', ' ')}" for name, number in self.counts.to_json().items() if number]
         return f"<whyrun {self.run} {self.state} in {seconds(self.duration)}: {', '.join(counts)}>"
 
     def _repr_html_(self) -> str:
@@ -104,7 +105,7 @@ class RunResult:
 
         if self.run is None:
             return run_html("nothing to do", self.state, {"up to date": self.plan.totals["clean"]})
-        counts = {name.replace("_", " "): number for name, number in asdict(self.counts).items()}
+        counts = {name.replace("_", " "): number for name, number in self.counts.to_json().items()}
         return run_html(f"{self.run} {self.state} in {seconds(self.duration)}", self.state, counts)
 
     def to_json(self) -> dict[str, Any]:
@@ -112,7 +113,7 @@ class RunResult:
             "run": self.run,
             "state": self.state,
             "exit_code": self.exit_code,
-            "counts": asdict(self.counts),
+            "counts": self.counts.to_json(),
             "statuses": self.statuses,
             "totals": dict(self.plan.totals),
             "duration": round(self.duration, 3),
@@ -165,14 +166,16 @@ def run_workflow(
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         check_resources(snapshot, [job.node for job in plan.planned], limits)
+        budget, of_budget = budget_of(project, options, plan, snapshot)
+        for note in of_budget:
+            reporter.note(note)
         allow_open_files(options, len(plan.planned))
         secrets = needed_secrets(project, snapshot, [job.node for job in plan.planned if job.reuse is None])
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
-            policy = Policy(
-                limits, options.fail_fast, options.grace, WatchPolicy(project.config.trace, project.config.strict)
-            )
+            watch = WatchPolicy(project.config.trace, project.config.strict)
+            policy = Policy(limits, options.fail_fast, options.grace, watch, budget)
             run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage

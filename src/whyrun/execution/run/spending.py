@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.dispatch.dispatch import ActiveStep
 from whyrun.execution.protocol.messages import CostReported
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.totals import Usage
+from whyrun.execution.run.budget import Budget, Reservations
 from whyrun.log import events as ev
 from whyrun.log.costs import known_requests
 from whyrun.money import decimal, times, written
-from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.planning.answers.prices import expected_prices
+
+if TYPE_CHECKING:
+    from whyrun.execution.run.runner import Work
 
 
 class Spending:
-    def __init__(self, snapshot: PlanningSnapshot, publisher: Publisher, backend: Backend, usage: Usage) -> None:
-        self._snapshot, self._publisher, self._backend, self._usage = snapshot, publisher, backend, usage
+    def __init__(self, work: Work, budget: Budget | None, publisher: Publisher, backend: Backend, usage: Usage) -> None:
+        self._snapshot, self._publisher, self._backend, self._usage = work.snapshot, publisher, backend, usage
+        prices = expected_prices(work.plan, work.snapshot) if budget is not None else None
+        self._reservations = Reservations(budget, prices, usage.spent) if budget is not None else None
         self._in_this_run: set[tuple[str, str, str]] = set()  # (step, request, item)
 
     @cached_property
@@ -25,6 +32,14 @@ class Spending:
         """Read once, and only if a step resumes a request."""
         recorder = self._publisher.recorder
         return known_requests(run for run in self._publisher.state.runs() if run.name != recorder.journal.session)
+
+    def allows(self, step: str) -> bool:
+        """Whether the budget allows an attempt of a step now. Its price is then reserved until `ended`."""
+        return self._reservations is None or self._reservations.reserve(step)
+
+    def ended(self, step: str) -> None:
+        if self._reservations is not None:
+            self._reservations.release(step)
 
     def record(self, active: ActiveStep, message: CostReported) -> None:
         """Write a cost to the log, then let the step go on. A kill of this process loses no cost after that."""
@@ -43,6 +58,8 @@ class Spending:
             self._publisher.recorder.event(event, ts=message.ts)
             self._publisher.recorder.flush()
             self._usage.spent.add(amount, currency)
+            if self._reservations is not None:
+                self._reservations.paid(message.step_id, amount, currency)
         self._backend.acknowledge(message.step_id, message.key)
 
     def _listed(self, message: CostReported) -> tuple[str | None, str]:

@@ -9,7 +9,7 @@ import os
 import time
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import UNSET, to_builtins
 
@@ -142,6 +142,12 @@ class StepOutcomes:
     def blocked(self, table: JobTable, position: int, because: list[str]) -> None:
         self.recorder.event(ev.StepBlocked(step_id=table.job_id(position), because=because))
         self.lines.skips(table, position, f"blocked by {listed(because)}")
+
+    def held(self, prepared: PreparedStep) -> Literal["hold"]:
+        """The budget does not allow an attempt."""
+        self.recorder.event(ev.StepSkipped(step_id=prepared.id, why="budget"))
+        self.lines.skips(prepared.table, prepared.position, "held back by the budget")
+        return "hold"
 
     def reused(self, prepared: PreparedStep, reuse: Reuse) -> dict[str, Available] | None:
         """Record an earlier result as this step's; None if its published file cannot be put in place.

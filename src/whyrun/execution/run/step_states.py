@@ -21,6 +21,7 @@ StepState = Literal[
     "reused",
     "inactive",
     "not_comparable",
+    "held",  # back by the budget
     "blocked",
     "failed",
     "timed_out",
@@ -29,6 +30,7 @@ StepState = Literal[
 StepEvent = Literal[
     "deactivate",
     "exclude",
+    "hold",
     "block",
     "reuse",
     "ask",
@@ -49,6 +51,7 @@ TRANSITIONS: Mapping[tuple[StepState, StepEvent], StepState] = {
     # Decided without executing it.
     ("waiting", "deactivate"): "inactive",
     ("waiting", "exclude"): "not_comparable",
+    ("waiting", "hold"): "held",
     ("waiting", "block"): "blocked",
     ("waiting", "reuse"): "reused",
     ("waiting", "ask"): "asking",
@@ -80,7 +83,7 @@ STATES: tuple[StepState, ...] = get_args(StepState)
 # No transition leaves these.
 ENDED: frozenset[StepState] = frozenset(STATES) - {before for before, _ in TRANSITIONS}
 SUCCEEDED: frozenset[StepState] = frozenset({"completed", "reused"})
-FAILED: frozenset[StepState] = frozenset({"failed", "timed_out", "interrupted", "blocked"})
+FAILED: frozenset[StepState] = frozenset({"failed", "timed_out", "interrupted", "blocked", "held"})
 # The backend has the step, so its resources are in use.
 AT_BACKEND: frozenset[StepState] = frozenset({"submitted", "running"})
 

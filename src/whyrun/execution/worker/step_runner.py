@@ -154,7 +154,8 @@ class StepRunner:
         self._guard.trust(known)
         # What runs in a container belongs to the engine, which nobody watches.
         trace = command.trace and (step.cfg is None or step.cfg.container is None)
-        self._eyes.begin(step.cfg.action if step.cfg is not None else "", trace, self._folder_of(step.cfg))
+        folder, copy = self._folder_of(step.cfg), self._works_in_copy(step.cfg)
+        self._eyes.begin(step.cfg.action if step.cfg is not None else "", trace, folder, copy=copy)
         self._mark(command.step_id, command.attempt)
         redactor = Redactor(step.secrets) if step.secrets else NOTHING_SECRET
         died: StepDied | None = None
@@ -361,6 +362,9 @@ class StepRunner:
 
     def _folder_of(self, cfg: StepCfg | None) -> Path:
         return self._project_folder.path if cfg is not None and cfg.workdir == IN_PROJECT else self._scratch.work
+
+    def _works_in_copy(self, cfg: StepCfg | None) -> bool:
+        return cfg is not None and cfg.workdir == IN_PROJECT and not self._live
 
     def _action(self, uses: str) -> LoadedAction:
         action = self._actions.get(uses)

@@ -20,6 +20,7 @@ from whyrun.graph.tables import Graph
 from whyrun.snapshot.actions.connections import with_connections
 from whyrun.snapshot.actions.output_hooks import with_sites
 from whyrun.snapshot.build import build_planning_snapshot, recorded_results
+from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
@@ -55,6 +56,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             "lost": sorted(snapshot.lost),
             **({"running": snapshot.running} if snapshot.running is not None else {}),
             **({"reads": dict(snapshot.reads.present)} if snapshot.reads.present else {}),
+            **({"names": dict(snapshot.reads.names)} if snapshot.reads.names else {}),
             **({"packages": dict(snapshot.reads.versions)} if snapshot.reads.versions else {}),
             **({"count_packages": True} if snapshot.reads.counts_packages else {}),
             **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
@@ -141,6 +143,7 @@ class _Recorded:
     def __init__(self, data: Mapping[str, Any]) -> None:
         self.files, self.lost = data["files"], frozenset(data["lost"])
         self.reads, self.packages = data.get("reads", {}), data.get("packages", {})
+        self.names = data.get("names", {})
         self.counts_packages: bool = data.get("count_packages", False)
 
     def changed_files(self, paths: Sequence[str], sha256s: Sequence[str | None]) -> Mapping[str, str]:
@@ -155,6 +158,9 @@ class _Recorded:
         self, files: Sequence[str], others: Collection[str], folders: Mapping[str, tuple[str, Collection[str]]]
     ) -> Mapping[str, str]:
         return {key: self.reads[key] for key in (*files, *others, *folders) if key in self.reads}
+
+    def name_changes(self, read: KnownRead, own: Collection[str], known: Collection[str]) -> Sequence[str]:
+        return tuple(self.names.get(read.names_key, ()))
 
     def versions(self, packages: Collection[str]) -> Mapping[str, str | None]:
         return {name: self.packages[name] for name in packages if name in self.packages}

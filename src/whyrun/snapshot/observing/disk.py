@@ -13,8 +13,8 @@ from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.ids import SECTION_MARK, split_site
-from whyrun.log.reads import folder_sha256
-from whyrun.snapshot.observations import ABSENT
+from whyrun.log.reads import counted_names, folder_sha256, name_changes
+from whyrun.snapshot.observations import ABSENT, KnownRead
 from whyrun.snapshot.snapshot import BlobCheck
 
 # The content of something at a published path that cannot be an artifact: a pipe, or a folder that contains one.
@@ -107,6 +107,17 @@ class DiskObserver:
             except OSError:
                 found[key] = ABSENT
         return found
+
+    def name_changes(self, read: KnownRead, own: Collection[str], known: Collection[str]) -> Sequence[str]:
+        changed_at: dict[str, int] = {}
+        try:
+            with os.scandir(f"{self.root}/{read.path}") as entries:
+                for entry in entries:
+                    changed_at[entry.name] = entry.stat(follow_symlinks=False).st_ctime_ns
+        except OSError:
+            return ()
+        names = sorted(counted_names(changed_at, own), key=lambda name: (-changed_at[name], name))
+        return name_changes(read.sha256 or "", names, known)
 
     def _hashes(self, paths: Sequence[str]) -> Sequence[str | None]:
         try:

@@ -1376,6 +1376,10 @@ ${r.reads?.length?a`<p class="row-text">
 reads
 ${Xm(r.reads).slice(0,8).map(([s,i],o)=>a`${o?", ":""}${s?a`${s} = `:g}${i.slice(0,4).map((l,c)=>a`${c?", ":""}${"value"in l&&/\.(with|env)\./.test(l.id)?a`<code>${Pe(l.value,60)}</code>`:W(l.id)}`)}${i.length>4?` and ${i.length-4} more`:""}`)}
 </p>`:g}
+${r.observed?.length?a`<p class="row-text">
+observed
+${r.observed.slice(0,8).map((s,i)=>a`${i?", ":""}<code title=${s.sha256??s.kind}>${s.path}</code>${s.sha256?g:` (${s.kind})`}`)}${r.observed.length>8?` and ${r.observed.length-8} more`:""}
+</p>`:g}
 </li>`)}
 </ol>
 ${e.answer?.not_known?.length?a`<p class="soft">

@@ -1,0 +1,115 @@
+"""The budget of a run: it refuses a plan that would cost more, and holds steps back that would exceed it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import NamedTuple
+
+from whyrun.errors import WhyrunError, error
+from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.money import DEFAULT_CURRENCY, Totals, add, check_currency, decimal, shown
+from whyrun.planning.answers.prices import Prices, expected_prices
+from whyrun.planning.plan import Plan
+from whyrun.project import Project
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+_HINT = "write an amount such as `--budget 5`, or `--budget '5 EUR'`"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What a run may spend, in one currency."""
+
+    amount: Decimal
+    currency: str = DEFAULT_CURRENCY
+
+    @classmethod
+    def parse(cls, text: str) -> Budget:
+        """`5`, `0.50 EUR`."""
+        number, _, currency = text.strip().partition(" ")
+        try:
+            return cls(decimal("a budget", number), check_currency(currency.strip() or DEFAULT_CURRENCY))
+        except ValueError as wrong:
+            raise error("USAGE", str(wrong), hint=_HINT) from None
+
+    def __str__(self) -> str:
+        return shown(self.amount, self.currency)
+
+    def price(self, prices: Prices | None, job: str) -> Decimal:
+        """The known price of a job in the currency of the budget. What is unknown counts as nothing."""
+        price = prices.by_job.get(job) if prices is not None else None
+        return Decimal((price.costs or {}).get(self.currency, 0)) if price is not None else Decimal(0)
+
+    def check(self, prices: Prices | None) -> None:
+        """Refuse a plan whose estimate is above the budget."""
+        estimate = prices.total.sums.get(self.currency, Decimal(0)) if prices is not None else Decimal(0)
+        if estimate > self.amount:
+            raise self._exceeded(estimate)
+
+    def notes(self, prices: Prices | None) -> list[str]:
+        """What the budget does not count."""
+        notes = []
+        unknown = prices.unknown if prices is not None else 0
+        if unknown:
+            notes.append(
+                f"{unknown} {'job' if unknown == 1 else 'jobs'} of unknown price count as nothing in the budget"
+            )
+        others = sorted(set(prices.total.sums) - {self.currency}) if prices is not None else []
+        if others:
+            notes.append(f"the budget is in {self.currency}: prices in {', '.join(others)} do not count")
+        return notes
+
+    def _exceeded(self, estimate: Decimal) -> WhyrunError:
+        return error(
+            "BUDGET_EXCEEDED",
+            f"the plan would cost about {shown(estimate, self.currency)}, and the budget is {self}",
+            hint="`whyrun explain` shows each price; choose jobs with `--target` or `--up`, or raise the budget",
+        )
+
+
+class BudgetOfRun(NamedTuple):
+    budget: Budget | None
+    notes: tuple[str, ...] = ()  # what it does not count
+
+
+def budget_of(project: Project, options: RunOptions, plan: Plan, snapshot: PlanningSnapshot) -> BudgetOfRun:
+    """The budget of a run: that of the command line, else of `whyrun.toml`. BUDGET_EXCEEDED if the plan would cost
+    more."""
+    text = options.budget if options.budget is not None else project.config.budget
+    if text is None:
+        return BudgetOfRun(None)
+    budget, prices = Budget.parse(text), expected_prices(plan, snapshot)
+    budget.check(prices)
+    return BudgetOfRun(budget, tuple(budget.notes(prices)))
+
+
+class Reservations:
+    """What a run has spent, and what its running steps may still spend. Steps start while both stay in the budget."""
+
+    def __init__(self, budget: Budget, prices: Prices | None, spent: Totals) -> None:
+        """`spent`: the totals of the run, which grow while it goes on."""
+        self._budget, self._prices, self._spent = budget, prices, spent
+        self._reserved: dict[str, Decimal] = {}  # by running step
+        self.is_used_up = False
+
+    def reserve(self, step: str) -> bool:
+        """Whether a step may start. The first that does not fit stops all steps that have a price."""
+        price = self._budget.price(self._prices, step)
+        if not price:
+            return True
+        if not self.is_used_up:
+            spent = self._spent.sums.get(self._budget.currency, Decimal(0))
+            self.is_used_up = add(spent, price, *self._reserved.values()) > self._budget.amount
+        if self.is_used_up:
+            return False
+        self._reserved[step] = price
+        return True
+
+    def paid(self, step: str, amount: str | None, currency: str) -> None:
+        """A running step has spent a part of what is reserved for it."""
+        if step in self._reserved and amount is not None and currency == self._budget.currency:
+            self._reserved[step] = max(Decimal(0), self._reserved[step] - Decimal(amount))
+
+    def release(self, step: str) -> None:
+        self._reserved.pop(step, None)
