@@ -323,7 +323,7 @@ def test_where_a_pruned_run_published_is_still_known(project: Callable[..., Lab]
         snapshot = opened.snapshot()
         plan = compute_execution_plan(snapshot, PlanOptions())
         runs, stones = opened.state.runs_and_tombstones()
-        found = stale_files(snapshot.dependency_graph, plan, runs, opened.observer().published, stones)
+        found = stale_files(snapshot, plan, runs, opened.observer().published, stones)
         return [(one.path, one.artifact, one.run) for one in found]
 
     before = stale()
