@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from whyrun.artifacts.stat_cache.file_times import FileClock
+from whyrun.artifacts.stat_cache.rows import FileClock
 from whyrun.execution.protocol.framing import WorkerStart
 from whyrun.execution.reads.eyes import Eyes
 from whyrun.execution.reads.strace_eye import StraceEye

@@ -23,8 +23,7 @@ from page_objects import Viewer
 from project_lab import PATIENCE, Lab
 from whyrun.planning.answers.explain import explain_json
 from whyrun.project import Project
-from whyrun.viewer.current import load_state
-from whyrun.viewer.params import Params
+from whyrun.viewer.current import Params, load_state
 from whyrun.viewer.report import ReportOptions, make_report, write_report
 from whyrun.viewer.views import Views
 

@@ -22,7 +22,7 @@ import msgspec
 
 from whyrun.console.lines import TaskLine
 from whyrun.execution.backends.base import Backend
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.log import events as ev
 from whyrun.log.lock import holder_and_state

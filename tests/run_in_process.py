@@ -7,7 +7,7 @@ import sys
 from project_lab import Heard
 from whyrun.console.lines import TaskLine
 from whyrun.errors import WhyrunError
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import run_workflow
 from whyrun.planning.plan import PlanOptions
 from whyrun.project import Project

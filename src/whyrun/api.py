@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from whyrun.console.logger import WorkflowLogger
     from whyrun.execution.adopt.keep import KeepResult
+    from whyrun.execution.backends.registry import RunOptions
     from whyrun.execution.compare.compare import CompareResult
-    from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
     from whyrun.results import Artifact, Table
 
@@ -346,8 +346,7 @@ def _run_options(
     budget: str | None = None,
 ) -> RunOptions:
     """`own`: options of the backend that were given as keywords."""
-    from whyrun.execution.backends.registry import check_options
-    from whyrun.execution.protocol.run_options import RunOptions
+    from whyrun.execution.backends.registry import RunOptions, check_options
 
     check_type("backend_options", options, (Mapping, type(None)), "texts by name, as the backend declares them")
     given = dict(options or {})
@@ -367,6 +366,6 @@ def _reporter(logger: WorkflowLogger | None) -> WorkflowLogger:
     check_type("logger", logger, (WorkflowLogger, type(None)), "a WorkflowLogger")
     if logger is not None:
         return logger
-    from whyrun.console.notebook import notebook_logger
+    from whyrun.console.logger import notebook_logger
 
     return notebook_logger() or WorkflowLogger(terminal=False)

@@ -21,8 +21,8 @@ from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.expand import expand
+from whyrun.graph.paths import Pattern
 from whyrun.graph.publishing.conflicts import ReservedFolder, path_problems, sections_without_file
-from whyrun.graph.publishing.patterns import Pattern
 from whyrun.graph.ragged import Recorded, nothing_recorded
 from whyrun.graph.slots import declared_jobs
 from whyrun.graph.tables import Graph
@@ -42,7 +42,7 @@ from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
 
 if TYPE_CHECKING:
-    from whyrun.connections.file import Connections
+    from whyrun.connections.resolve import Connections
     from whyrun.snapshot.actions.parameter_checks import Misfit
 
 DEFAULT_FILE = "workflow.yaml"
@@ -237,7 +237,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
     @cached_property
     def connections(self) -> Connections:
         """`connections.yaml`, read once, so that a run uses what was planned."""
-        from whyrun.connections.file import load_connections
+        from whyrun.connections.resolve import load_connections
 
         return load_connections(self.folder)
 

@@ -122,8 +122,7 @@ class Artifact(msgspec.Struct, frozen=True):
         return artifact_html(repr(self)[1:-1], self._content_html() if self.state == "available" else "")
 
     def _content_html(self) -> str:
-        from whyrun.facts.kinds import beginning_of, kind_of
-        from whyrun.facts.previews import preview
+        from whyrun.facts.previews import beginning_of, kind_of, preview
         from whyrun.notebook import LARGEST, image_html, table_html, text_html
 
         if self.held is not UNSET:

@@ -10,7 +10,7 @@ import pytest
 
 from project_lab import Lab, Process, codes
 from whyrun.errors import InvalidError
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.log.events import StepFailed
 
 Make = Callable[..., Lab]

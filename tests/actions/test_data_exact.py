@@ -19,10 +19,10 @@ from whyrun.actions.data.engine import Engine, opened
 from whyrun.actions.data.joining.join import Join
 from whyrun.actions.data.joining.stack import stacked
 from whyrun.actions.data.output import write, write_table
-from whyrun.actions.data.params import DataParams
-from whyrun.actions.data.problems import (
+from whyrun.actions.data.params import (
     ColumnMissing,
     DataError,
+    DataParams,
     KeyNotExact,
     KeyTypesDiffer,
     OutputUnusable,

@@ -17,8 +17,7 @@ import pytest
 from data_lab import Make, failure, lab_of, made
 
 from whyrun.actions.data.engine import opened
-from whyrun.actions.data.params import DataParams
-from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.params import DataParams, UnreadableTable
 from whyrun.actions.data.tables import column_names, open_table
 
 pytestmark = pytest.mark.usefixtures("data_libraries")

@@ -21,8 +21,7 @@ from hypothesis import strategies as st
 from whyrun.actions.data.engine import opened
 from whyrun.actions.data.joining.join import Join, count_join, joined_table, write_join
 from whyrun.actions.data.joining.keys import packing
-from whyrun.actions.data.params import DataParams
-from whyrun.actions.data.problems import CardinalityViolated, ColumnsClash, KeyNotExact, KeyTypesDiffer
+from whyrun.actions.data.params import CardinalityViolated, ColumnsClash, DataParams, KeyNotExact, KeyTypesDiffer
 from whyrun.actions.data.tables import open_table
 
 # Close together, far apart, and as far as they can be: keys are packed into one number in other ways, or not at all.

@@ -16,7 +16,7 @@ import pytest
 from http_lab import Asked, Reply, Service, free_port
 
 from project_lab import Lab, Ran, codes
-from whyrun.actions.http.rules import ABSENT, same, value_at, with_query
+from whyrun.actions.http.exchange import ABSENT, same, value_at, with_query
 from whyrun.errors import InvalidError
 from whyrun.log import events as ev
 
@@ -47,6 +47,34 @@ def said(ran: Ran, job: str) -> list[str]:
     assert ran.folder is not None
     log = ran.folder / "steps" / job / "stderr.log"
     return log.read_text().splitlines() if log.exists() else []
+
+
+# --- arrays ------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_or_an_object_in_an_answer_is_an_array(project: Make, service: Service) -> None:
+    """Issue 20, number 3."""
+    service.answer("GET /parts", Reply(200, {"parts": {"a": {"n": 1}, "b c": [2]}, "names": ["x", "y"]}))
+    answers = {"Parts": ("/parts", "json[]"), "Names": ("/names", "string[]"), "Wrong": ("/names", "integer[]")}
+    jobs = {
+        name: {
+            "uses": "http/json",
+            "with": {"url": f"{service.url}/parts", "result": result},
+            "outputs": {"Answer": {"type": type_, "path": f"out/{name}"}},
+        }
+        for name, (result, type_) in answers.items()
+    }
+    lab = project(json.dumps({"workflow": "w", "jobs": jobs}))
+    ran = lab.run()
+    assert errors(ran) == {
+        "Wrong": ("WrongOutputType", "`Answer[0]` is declared as integer, but is str: 'x'"),
+    }
+    made = {e.artifact: e.value for e in ran.of(ev.ArtifactAvailable) if e.type in ("json", "string")}
+    assert sorted(made) == [
+        "Artifact:Names.Answer[0]", "Artifact:Names.Answer[1]", 'Artifact:Parts.Answer["b c"]',
+        "Artifact:Parts.Answer[a]",
+    ]  # fmt: skip
+    assert (made["Artifact:Names.Answer[1]"], lab.read("out/Parts/b c.json")) == ("y", "[2]")
 
 
 # --- requests ----------------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from http_lab import Asked, Reply, Service, free_port
 
 from project_lab import Heard, Lab, Process, Ran, codes, wait_until
 from whyrun.errors import InvalidError
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]

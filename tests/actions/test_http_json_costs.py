@@ -16,6 +16,8 @@ from project_lab import Lab, Process
 from whyrun.evidence.queries.costs import cost_rows
 from whyrun.log import events as ev
 from whyrun.money import Totals
+from whyrun.planning.answers.prices import expected_prices
+from whyrun.planning.plan import PlanOptions, compute_execution_plan
 
 Make = Callable[..., Lab]
 PRICE = Decimal("0.07")
@@ -291,3 +293,13 @@ def test_a_wrong_price_is_refused_before_anything_is_sent(
     assert [d.code for d in refused.value.diagnostics] == ["INVALID_PARAMETER"]
     assert message in refused.value.diagnostics[0].message
     assert ledger.service.asked == []
+
+
+def test_for_flat_prices_the_estimate_equals_the_ledger(project: Make, ledger: Ledger) -> None:
+    lab = project(flow(ledger, loop=3, cost=None, price="0.07"))
+    snapshot = lab.snapshot()
+    before = expected_prices(compute_execution_plan(snapshot, PlanOptions()), snapshot)
+    assert before is not None
+    lab.succeed(budget="0.21")
+    check(lab, ledger, 3)
+    assert (before.total.sums, before.unknown) == ({"USD": ledger.total}, 0)

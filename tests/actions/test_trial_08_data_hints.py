@@ -23,8 +23,7 @@ from hypothesis import strategies as st
 from fork_server import run_command
 from whyrun.actions.data.engine import opened
 from whyrun.actions.data.joining.join import Join
-from whyrun.actions.data.params import DataParams
-from whyrun.actions.data.problems import DataError, KeyNotExact, KeyTypesDiffer
+from whyrun.actions.data.params import DataError, DataParams, KeyNotExact, KeyTypesDiffer
 from whyrun.actions.data.tables import open_table
 
 pytestmark = pytest.mark.usefixtures("data_libraries")

@@ -140,8 +140,8 @@ NOT_FOR_A_PLAN = (
     "asyncio", "concurrent", "difflib", "importlib.util", "logging", "mmap", "multiprocessing", "numpy", "PIL",
     "rich", "shlex", "signal", "socket", "subprocess", "tempfile", "tomllib",
     "whyrun.artifacts.compare", "whyrun.artifacts.shared", "whyrun.artifacts.stat_cache.parallel_stat",
-    "whyrun.connections.file", "whyrun.console.lines", "whyrun.console.render", "whyrun.evidence", "whyrun.execution",
-    "whyrun.graph.problems.partial", "whyrun.log.tombstones", "whyrun.planning.answers.why",
+    "whyrun.connections.resolve", "whyrun.console.lines", "whyrun.console.render", "whyrun.evidence",
+    "whyrun.execution", "whyrun.graph.problems.partial", "whyrun.log.tombstones", "whyrun.planning.answers.why",
     "whyrun.snapshot.actions.output_hooks", "whyrun.snapshot.actions.parameter_checks", "whyrun.workflow.composition",
 )  # fmt: skip
 # The modules and packages of Whyrun that it does need. Each costs 0.1 to 1 ms. Where this number is too small, import

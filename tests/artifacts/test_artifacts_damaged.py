@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from whyrun import disk
-from whyrun.artifacts.damaged_blobs import remove_if_damaged, replacing_blob
+from whyrun.artifacts.durable import remove_if_damaged, replacing_blob
 from whyrun.artifacts.hashing import TreeFile, bytes_sha256, encode_tree
 from whyrun.artifacts.store import Store
 from whyrun.execution.worker.failure import StepError

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from whyrun.artifacts.publishing.publish import PathState, look_at, look_at_open
-from whyrun.artifacts.stat_cache.file_times import is_local
+from whyrun.artifacts.stat_cache.rows import is_local
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "another text": lambda top: (top / "sub" / "a").write_text("other"),

@@ -85,7 +85,7 @@ def test_what_is_written_through_a_mapping_is_seen_although_no_time_moves(tmp_pa
 
 WRITES = "import os, sys\nwhile True:\n    os.close(os.open(sys.argv[1], os.O_WRONLY))\n"
 ASKS = (
-    "import sys, time\nfrom whyrun.artifacts.stat_cache.file_times import is_open_for_writing\n"
+    "import sys, time\nfrom whyrun.artifacts.stat_cache.rows import is_open_for_writing\n"
     "end = time.monotonic() + 2\n"
     "while time.monotonic() < end:\n    is_open_for_writing(sys.argv[1], unknown=False)\n"
 )

@@ -22,8 +22,7 @@ from whyrun.cli.options import backend_arguments, execution_options
 from whyrun.errors import WhyrunError
 from whyrun.execution.backends import registry
 from whyrun.execution.backends.base import Backend, Capabilities
-from whyrun.execution.backends.registry import BACKENDS, BackendEntry, capabilities_of, choose_backend
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import BACKENDS, BackendEntry, RunOptions, capabilities_of, choose_backend
 from whyrun.execution.run.session import run_workflow
 from whyrun.planning.plan import PlanOptions
 from whyrun.project import Project

@@ -20,7 +20,7 @@ from whyrun.errors import WhyrunError
 from whyrun.execution.backends.base import PrepareFailed, Session
 from whyrun.execution.backends.dask.backend import dask_backend
 from whyrun.execution.backends.dask.cluster import DaskCluster
-from whyrun.execution.backends.dask.tls import unprotected
+from whyrun.execution.backends.dask.slurm import unprotected
 from whyrun.execution.worker.processes import descendants
 
 

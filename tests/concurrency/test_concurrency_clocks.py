@@ -13,13 +13,13 @@ import pytest
 
 from project_lab import Heard, Lab
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256
-from whyrun.artifacts.stat_cache import file_times
+from whyrun.artifacts.stat_cache import rows
 from whyrun.artifacts.stat_cache.cache import StatCache, WrittenFile
-from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock, FileSystem, file_system_of, is_settled
-from whyrun.evidence.queries.run_list import list_runs
+from whyrun.artifacts.stat_cache.rows import ClockSkews, FileClock, FileSystem, file_system_of, is_settled
+from whyrun.evidence.queries.history import list_runs
 from whyrun.evidence.verify.verify import verify
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.protocol.messages import InputSpec
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.run.session import run_workflow
 from whyrun.execution.worker import materialize
 from whyrun.execution.worker.materialize import InputGuard
@@ -156,7 +156,7 @@ def test_files_on_another_file_server_look_old_later(
 ) -> None:
     """The clock that files get their times from there is not known, and might be behind."""
     if served:
-        monkeypatch.setattr(file_times, "file_system_of", lambda path: FileSystem.SERVER)
+        monkeypatch.setattr(rows, "file_system_of", lambda path: FileSystem.SERVER)
     path, own = elsewhere / "data.csv", tmp_path / "own.csv"
     for file in (path, own):
         file.write_text("one")
@@ -181,7 +181,7 @@ def test_files_on_another_file_server_look_old_later(
 
 def test_files_on_an_unknown_file_system_are_hashed_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """FUSE, disk images and unknown file systems may set any time, also on the file system of the state."""
-    monkeypatch.setattr(file_times, "file_system_of", lambda path: FileSystem.UNKNOWN)
+    monkeypatch.setattr(rows, "file_system_of", lambda path: FileSystem.UNKNOWN)
     path, published = tmp_path / "data.csv", tmp_path / "published.csv"
     for file in (path, published):
         file.write_text("one")
@@ -213,7 +213,7 @@ def test_in_a_folder_each_file_has_the_clock_of_its_own_file_system(
     tmp_path: Path, elsewhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another may be mounted within it. (Here a link stands for that; as content of an input, it would be refused.)"""
-    monkeypatch.setattr(file_times, "file_system_of", lambda path: FileSystem.SERVER)
+    monkeypatch.setattr(rows, "file_system_of", lambda path: FileSystem.SERVER)
     folder = tmp_path / "data"
     folder.mkdir()
     (folder / "own.csv").write_text("one")

@@ -11,7 +11,7 @@ from pathlib import Path
 from beside_lab import FINAL, Beside
 
 from command_lab import until
-from whyrun.evidence.queries.run_list import list_runs
+from whyrun.evidence.queries.history import list_runs
 from whyrun.evidence.verify.verify import verify
 from whyrun.facts.history import find_history
 from whyrun.log import events as ev

@@ -13,8 +13,7 @@ import pytest
 from project_lab import Lab
 from whyrun.artifacts.hashing import bytes_sha256
 from whyrun.artifacts.stat_cache.cache import StatCache
-from whyrun.artifacts.stat_cache.file_times import FileSystem, file_system_of
-from whyrun.artifacts.stat_cache.rows import StatRows, signature_of
+from whyrun.artifacts.stat_cache.rows import FileSystem, StatRows, file_system_of, signature_of
 
 Make = Callable[..., Lab]
 

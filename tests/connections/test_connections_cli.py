@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 
 from fork_server import run_command
-from whyrun.connections.file import parse_connections
-from whyrun.connections.probe import Probed, probe
-from whyrun.connections.resolve import ready
+from whyrun.cli.commands.connections import Probed, probe
+from whyrun.connections.resolve import parse_connections, ready
 
 SECRET = "s3cr3t-of-the-variable"
 CONNECTIONS = """

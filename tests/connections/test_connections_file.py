@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from whyrun.connections.file import Connections, load_connections, parse_connections
-from whyrun.connections.resolve import Unresolved, find
+from whyrun.connections.resolve import Connections, Unresolved, find, load_connections, parse_connections
 
 GOOD = """
 connections:

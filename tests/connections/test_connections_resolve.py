@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from whyrun.connections.file import WrittenConnection, parse_connections
 from whyrun.connections.planned_value import connections_in, without_names
-from whyrun.connections.resolve import Ready, planned, ready
+from whyrun.connections.resolve import Ready, WrittenConnection, parse_connections, planned, ready
 
 PASSWORD = "s3cret-hunter22"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.console.paths import relative
+from whyrun.console.files import relative
 
 
 def test_a_path_is_shown_from_the_working_folder_where_it_lies_below_it(

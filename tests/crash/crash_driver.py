@@ -16,7 +16,7 @@ from collections.abc import Sequence
 
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import WhyrunError
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import run_workflow
 from whyrun.planning.plan import PlanOptions
 from whyrun.project import Project

@@ -12,7 +12,7 @@ from crash_gate import FINAL, GateLab
 from project_lab import is_held
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import StateError
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import run_workflow
 from whyrun.log import events as ev
 from whyrun.log.lock import holder

@@ -32,7 +32,7 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
         {".mkdir": 2, ".unlink": 1, ".write_bytes": 1, "os.replace": 2, "os.write": 1}, SITE
     ),
     "backends/dask/slurm.py": ({".mkdir": 1, "shutil.rmtree": 1, "shutil.which": 1, "subprocess.run": 1}, SCRATCH),
-    "backends/e2b/files.py": (
+    "backends/e2b/calls.py": (
         {".mkdir": 4, "open to write": 3, "os.symlink": 1, "shutil.copyfileobj": 1, "tempfile.TemporaryDirectory": 2},
         SCRATCH,
     ),
@@ -54,18 +54,13 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "backends/sandbox/view.py": ({"subprocess.run": 1}, PROGRAM),
     "backends/remote/site.py": ({".unlink": 1, "shutil.rmtree": 1}, SCRATCH),
     "backends/remote/threaded.py": ({".mkdir": 1}, SCRATCH),
-    "files/displaced.py": (
-        {".mkdir": 3, ".write_bytes": 1, "os.unlink": 1}, f"{SCRATCH}; folders of the user's files that are put back"
-    ),
     "files/input_views.py": (
-        {".touch": 1, ".unlink": 1, ".write_text": 3, "os.mkdir": 1, "os.open to write": 2, "subprocess.run": 1},
+        {".touch": 1, ".unlink": 1, ".write_text": 3, "os.makedirs": 1, "os.mkdir": 2, "os.open to write": 3,
+         "os.symlink": 1, "os.unlink": 1, "subprocess.run": 1},
         f"{SCRATCH}; the kernel's own files in /proc; {PROGRAM}",
     ),
     "files/project_folder.py": (
         {".mkdir": 4, "os.rename": 1, "shutil.copy2": 1, "shutil.copytree": 2, "shutil.ignore_patterns": 1}, SITE
-    ),
-    "files/private_copy.py": (
-        {"os.makedirs": 1, "os.mkdir": 1, "os.open to write": 1, "os.symlink": 1, "os.unlink": 1}, SCRATCH
     ),
     "files/safe_files.py": (
         {".mkdir": 1, "open to write": 2, "os.copy_file_range": 1, "os.ftruncate": 1, "os.pwrite": 1, "os.symlink": 1},
@@ -75,7 +70,7 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "worker/context.py": ({".mkdir": 1}, SCRATCH),
     "worker/collect.py": ({".write_text": 1, "os.rename": 2}, SCRATCH),
     "worker/processes.py": ({"os.open to write": 1, "os.write": 1}, "the kernel's own files in /proc"),
-    "onboard/tracing.py": (
+    "onboard.py": (
         {"subprocess.run": 1, "tempfile.TemporaryDirectory": 1}, "traces of commands, before there is a state"
     ),
     "reads/python_eye.py": ({"os.write": 1}, "into memory that processes of a step share"),
@@ -87,9 +82,9 @@ ALLOWED: dict[str, tuple[dict[str, int], str]] = {
     "run/lifecycle.py": ({"subprocess.run": 1}, "a command of the user's"),
     "worker/outbox.py": ({"os.ftruncate": 1, "os.open to write": 1}, SITE),
     "files/scratch.py": (
-        {".mkdir": 5, ".unlink": 1, ".write_bytes": 1, "open to write": 3, "os.makedirs": 1, "os.mkdir": 1,
-         "os.rename": 1, "os.unlink": 3},
-        SCRATCH,
+        {".mkdir": 8, ".unlink": 1, ".write_bytes": 2, "open to write": 3, "os.makedirs": 1, "os.mkdir": 1,
+         "os.rename": 1, "os.unlink": 4},
+        f"{SCRATCH}; folders of the user's files that are put back",
     ),
     "run/termination.py": ({"os.write": 1}, WORDS),
     "worker/streams.py": ({"os.ftruncate": 1, "os.open to write": 1}, SCRATCH),

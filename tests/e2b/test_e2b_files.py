@@ -14,8 +14,7 @@ import pytest
 from loopback.server import Loopback
 
 from whyrun.execution.backends.base import Source, WorkerLost
-from whyrun.execution.backends.e2b.calls import SandboxConnection
-from whyrun.execution.backends.e2b.files import Files, extract_untrusted
+from whyrun.execution.backends.e2b.calls import Files, SandboxConnection, extract_untrusted
 from whyrun.execution.backends.remote import setup as remote_setup
 from whyrun.execution.backends.remote.setup import unfulfilled
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from project_lab import Heard, Lab
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, CompareResult, compare_workflow
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 
 

@@ -15,8 +15,7 @@ from worker_lab import PATIENCE, Lab
 
 from project_lab import Lab as Project
 from whyrun.artifacts.stat_cache.cache import StatCache
-from whyrun.artifacts.stat_cache.file_times import is_settled
-from whyrun.artifacts.stat_cache.rows import signature_of
+from whyrun.artifacts.stat_cache.rows import is_settled, signature_of
 from whyrun.execution.backends.base import HostServices
 from whyrun.execution.backends.local.backend import LocalBackend
 from whyrun.execution.bundle.bundle import bundle_project

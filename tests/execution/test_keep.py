@@ -18,8 +18,8 @@ from whyrun.evidence.run_directory import RunDirectory
 from whyrun.evidence.verify.verify import verify
 from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.execution.adopt.keep import KeepResult, keep_results
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 from whyrun.log.journal import check_chain
 from whyrun.planning.answers.why import PlanView, why_job

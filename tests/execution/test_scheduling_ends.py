@@ -15,8 +15,8 @@ from msgspec import structs
 from project_lab import ENDLESS, Lab, Process, codes, processes_with, wait_until
 from whyrun.evidence.run_directory import RunDirectory
 from whyrun.execution.backends.local.backend import LocalBackend
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.protocol.messages import ExecStep, Message, StepFinished
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]

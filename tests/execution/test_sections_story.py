@@ -14,8 +14,8 @@ from project_lab import Heard, Lab, codes, reasons
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.evidence.queries.current import stale_files
 from whyrun.execution.adopt.adopt import adopt_file, restore_version
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 from whyrun.planning.plan import compute_execution_plan
 from whyrun.snapshot.history.reader import History

@@ -11,8 +11,7 @@ import pytest
 from compare_lab import compare
 
 from project_lab import Lab
-from whyrun.execution.run.scheduler import Retries
-from whyrun.execution.run.step_states import (
+from whyrun.execution.run.scheduler import (
     AT_BACKEND,
     ENDED,
     FAILED,
@@ -21,6 +20,7 @@ from whyrun.execution.run.step_states import (
     SUCCEEDED,
     TRANSITIONS,
     ForbiddenTransition,
+    Retries,
     StepEvent,
     StepState,
     StepStates,

@@ -13,8 +13,8 @@ import pytest
 from worker_lab import BACKENDS, Lab
 
 from project_lab import Lab as Project
-from whyrun.execution.files import private_copy
-from whyrun.execution.files.private_copy import LARGEST_FILE, PrivateCopies
+from whyrun.execution.files import input_views
+from whyrun.execution.files.input_views import LARGEST_FILE, PrivateCopies
 
 LARGE = b"0123456789abcdef" * (LARGEST_FILE // 16) + b"!"  # one byte more than is copied
 
@@ -127,7 +127,7 @@ def test_only_files_up_to_the_limit_are_copied(tmp_path: Path) -> None:
 def can_clone(folder: Path) -> bool:
     with open(folder / "first", "wb") as first, open(folder / "second", "wb") as second:
         try:
-            fcntl.ioctl(second.fileno(), private_copy.FICLONE, first.fileno())
+            fcntl.ioctl(second.fileno(), input_views.FICLONE, first.fileno())
         except OSError:
             return False
     return True
@@ -143,7 +143,7 @@ def test_where_the_file_system_can_share_blocks_large_files_are_cloned(
         os.sendfile(copy, source, 0, len(LARGE))
         return 0
 
-    monkeypatch.setattr(private_copy.fcntl, "ioctl", clone)
+    monkeypatch.setattr(input_views.fcntl, "ioctl", clone)
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder/large").write_bytes(LARGE)
     for copy in (put(tmp_path / "folder/large", tmp_path / "file"), put(tmp_path / "folder", tmp_path / "c") / "large"):
@@ -158,7 +158,7 @@ def test_a_file_system_that_cannot_clone_is_asked_once(tmp_path: Path, monkeypat
         asked.append(1)
         raise OSError(errno.EOPNOTSUPP, "no")
 
-    monkeypatch.setattr(private_copy.fcntl, "ioctl", refuse)
+    monkeypatch.setattr(input_views.fcntl, "ioctl", refuse)
     (tmp_path / "large").write_bytes(LARGE)
     copies = PrivateCopies()
     for name in "abc":
@@ -168,7 +168,7 @@ def test_a_file_system_that_cannot_clone_is_asked_once(tmp_path: Path, monkeypat
 
 
 def test_the_copies_of_a_step_have_a_limit_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(private_copy, "LARGEST_STEP", 3 * 4096)
+    monkeypatch.setattr(input_views, "LARGEST_STEP", 3 * 4096)
     (tmp_path / "x").write_bytes(b"x")
     copies = PrivateCopies()
     for _ in range(2):
@@ -199,7 +199,7 @@ def test_a_folder_is_a_copy_with_links_to_its_large_files_or_a_link_as_a_whole(
     assert os.access(copy / "deep/run", os.X_OK)
     assert (copy / "large").read_bytes() == LARGE
     assert (copy / "large").is_symlink() != can_clone(tmp_path)
-    monkeypatch.setattr(private_copy, "LARGEST_STEP", 3 * 4096)  # of four files and an empty folder
+    monkeypatch.setattr(input_views, "LARGEST_STEP", 3 * 4096)  # of four files and an empty folder
     assert put(folder, tmp_path / "whole").readlink() == folder
 
 

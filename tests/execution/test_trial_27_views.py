@@ -19,9 +19,14 @@ import pytest
 from project_lab import Lab
 from whyrun.errors import InvalidError
 from whyrun.execution.backends.local import backend as local
-from whyrun.execution.files import private_copy
-from whyrun.execution.files.input_views import ReadOnlyViews, enter_namespace, why_impossible
-from whyrun.execution.files.private_copy import LARGEST_FILE, PrivateCopies
+from whyrun.execution.files import input_views
+from whyrun.execution.files.input_views import (
+    LARGEST_FILE,
+    PrivateCopies,
+    ReadOnlyViews,
+    enter_namespace,
+    why_impossible,
+)
 
 REFUSED = why_impossible(Path(tempfile.gettempdir()))
 needs_views = pytest.mark.skipif(REFUSED is not None, reason=f"this machine allows no views: {REFUSED}")
@@ -151,7 +156,7 @@ def refusal(path: Path) -> int | None:
 def test_a_folder_beyond_the_limit_is_a_view_as_a_whole(
     user: int, open_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(private_copy, "LARGEST_STEP", 2 * 4096)
+    monkeypatch.setattr(input_views, "LARGEST_STEP", 2 * 4096)
     source, target = open_folder / "source", open_folder / "target"
 
     def check() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from project_lab import Lab, reasons
 from whyrun.execution.backends.sandbox.backend import sandbox_backend, why_unavailable
-from whyrun.execution.files.displaced import JOURNAL, displace, put_back
+from whyrun.execution.files.scratch import JOURNAL, displace, put_back
 from whyrun.execution.reads.strace_eye import StraceEye
 from whyrun.log import events as ev
 

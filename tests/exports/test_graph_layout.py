@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from whyrun.exports.graph_layout import GAP_X, GAP_Y, Box, Placed, place
-from whyrun.exports.graph_pictures import dot, mermaid, svg
+from whyrun.exports.graph_pictures import GAP_X, GAP_Y, Box, Placed, dot, mermaid, place, svg
 
 SIZES = st.floats(10, 300)
 

@@ -21,8 +21,8 @@ from whyrun.errors import StateError
 from whyrun.evidence.retention.prune import KeptRun, PruneReport, Selection, prunable, prune
 from whyrun.evidence.verify.verify import verify
 from whyrun.execution.adopt.adopt import adopt_file, restore_version
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.log import events as ev
 from whyrun.log.journal import utc_now
 from whyrun.log.lock import RunLock
@@ -323,7 +323,7 @@ def test_where_a_pruned_run_published_is_still_known(project: Callable[..., Lab]
         snapshot = opened.snapshot()
         plan = compute_execution_plan(snapshot, PlanOptions())
         runs, stones = opened.state.runs_and_tombstones()
-        found = stale_files(snapshot.dependency_graph, plan, runs, opened.observer().published, stones)
+        found = stale_files(snapshot, plan, runs, opened.observer().published, stones)
         return [(one.path, one.artifact, one.run) for one in found]
 
     before = stale()
@@ -366,8 +366,7 @@ def test_a_past_state_says_what_pruning_made_unknown(past: Past) -> None:
 
 def test_a_run_pruned_between_listing_and_reading_is_not_damage(past: Past) -> None:
     """Runs are listed, then read. What was pruned in between is no damage."""
-    from whyrun.evidence.queries.history import job_history
-    from whyrun.evidence.queries.run_list import summarize_run
+    from whyrun.evidence.queries.history import job_history, summarize_run
 
     state = past.opened().state
     history = past.opened().history()

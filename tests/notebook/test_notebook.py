@@ -14,7 +14,7 @@ import pytest
 import whyrun
 from project_lab import Lab
 from whyrun.console.lines import TaskStatus
-from whyrun.console.notebook import NotebookLogger, notebook_logger
+from whyrun.console.logger import NotebookLogger, notebook_logger
 from whyrun.notebook import Html
 
 Make = Callable[..., Lab]

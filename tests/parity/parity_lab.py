@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from project_lab import Lab, Ran
+from whyrun.evidence.parity.fields import ABSENT, Parity
 from whyrun.evidence.parity.parity import compare_runs, describe_difference
 from whyrun.evidence.parity.reading import read_evidence, run_at
-from whyrun.evidence.parity.result import ABSENT, Parity
 
 TEN_STEPS = Path(__file__).parent / "ten-steps"
 COMMAND = [sys.executable, "-m", "whyrun.cli.main"]

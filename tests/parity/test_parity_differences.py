@@ -11,7 +11,7 @@ import pytest
 from parity_lab import TALK, Talks, differences, named, parity, parity_of, run
 
 from project_lab import Lab, Ran
-from whyrun.evidence.parity.result import ABSENT
+from whyrun.evidence.parity.fields import ABSENT
 
 MadeProject = Callable[..., Lab]
 

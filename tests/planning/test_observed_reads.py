@@ -17,11 +17,11 @@ from whyrun.errors import WhyrunError
 from whyrun.evidence.verify.verify import verify
 from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.execution.adopt.keep import keep_results
+from whyrun.execution.dispatch.watch import jobs_to_trace
 from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
 from whyrun.log.reads import Read, folder_sha256, name_changes
 from whyrun.planning.plan import Plan, compute_execution_plan
-from whyrun.planning.tracing import jobs_to_trace
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 from whyrun.snapshot.reads import package_changes

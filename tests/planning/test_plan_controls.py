@@ -12,7 +12,7 @@ import pytest
 from project_lab import Heard, Lab, codes, reasons, states
 from scenarios.harness import Scenario
 from whyrun.errors import Exit, InvalidError, StateError
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import run_workflow
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.snapshot.history.replay import snapshot_identity

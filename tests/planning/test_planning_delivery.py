@@ -11,8 +11,8 @@ import pytest
 from project_lab import Heard, Lab, codes, reasons
 from whyrun.artifacts.hashing import canonical_json
 from whyrun.execution.adopt.adopt import adopt_file
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan

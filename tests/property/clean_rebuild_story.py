@@ -31,7 +31,7 @@ from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import InvalidError
 from whyrun.evidence.retention.gc import collect
 from whyrun.evidence.retention.prune import Selection, prune
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.log.journal import utc_now
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan

@@ -19,7 +19,7 @@ from oracle_truth import run_everything
 from whyrun.console.logger import WorkflowLogger
 from whyrun.errors import InvalidError
 from whyrun.execution.backends.base import Backend
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.reasons import CODES

@@ -14,10 +14,17 @@ from typing import Any
 
 from whyrun.errors import Diagnostic
 from whyrun.execution.backends.sandbox.backend import find_tools
-from whyrun.execution.backends.sandbox.bubblewrap import Limits, Mount, SandboxSpec, Visible
+from whyrun.execution.backends.sandbox.instance import Measured, Watch
 from whyrun.execution.backends.sandbox.launcher import ForkServer, hand_over, real_user
-from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs
-from whyrun.execution.backends.sandbox.watch import Measured, Watch
+from whyrun.execution.backends.sandbox.view import (
+    Limits,
+    Machine,
+    Mount,
+    SandboxSpec,
+    Visible,
+    interpreter_view,
+    programs,
+)
 
 WAIT = 60.0
 

@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from whyrun.execution.backends.base import Ended, Received
-from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Visible
 from whyrun.execution.backends.sandbox.instance import SandboxInstance
 from whyrun.execution.backends.sandbox.launcher import (
     Exited,
@@ -23,6 +22,7 @@ from whyrun.execution.backends.sandbox.launcher import (
     StartFailed,
     encode,
 )
+from whyrun.execution.backends.sandbox.view import Limits, SandboxSpec, Visible
 
 Message = Started | StartFailed | Exited
 

@@ -10,19 +10,22 @@ import pytest
 
 from whyrun.errors import InvalidError
 from whyrun.execution.backends.sandbox.backend import explain, find_tools
-from whyrun.execution.backends.sandbox.bubblewrap import (
+from whyrun.execution.backends.sandbox.instance import used_memory
+from whyrun.execution.backends.sandbox.launcher import FIRST_USER, user_number
+from whyrun.execution.backends.sandbox.view import (
     Limits,
     Link,
+    Machine,
     Mount,
     SandboxSpec,
     Tools,
     Visible,
+    interpreter_view,
+    programs,
     sandbox_argv,
+    search_path,
     view_argv,
 )
-from whyrun.execution.backends.sandbox.launcher import FIRST_USER, user_number
-from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, programs, search_path
-from whyrun.execution.backends.sandbox.watch import used_memory
 
 TOOLS = Tools("/usr/bin/bwrap", "/usr/bin/setpriv", "/usr/bin/choom")
 SEEN = Visible(

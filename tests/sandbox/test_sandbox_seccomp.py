@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from whyrun.execution.backends.sandbox import seccomp
+from whyrun.execution.backends.sandbox import confinement
 
 ALLOW, KILL = "allow", "kill"
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
@@ -18,11 +18,11 @@ AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 
 def verdict(machine: str, call: str | int, *arguments: int, audit: int | None = None) -> str:
     """What the kernel would do with this call."""
-    number = call if isinstance(call, int) else seccomp.NUMBERS[call][list(AUDIT).index(machine)]
+    number = call if isinstance(call, int) else confinement.NUMBERS[call][list(AUDIT).index(machine)]
     assert number is not None
     padded = [*arguments, *[0] * (6 - len(arguments))]
     data = struct.pack("<IIQ6Q", number, AUDIT[machine] if audit is None else audit, 0, *padded)
-    lines = list(struct.iter_unpack("=HBBI", seccomp.program(machine)))
+    lines = list(struct.iter_unpack("=HBBI", confinement.filter_program(machine)))
     position = loaded = 0
     while True:
         operation, then, otherwise, value = lines[position]
@@ -43,16 +43,16 @@ def machine(request: pytest.FixtureRequest) -> str:
 
 def test_every_rule_answers_and_no_other_call_is_refused(machine: str) -> None:
     column = list(AUDIT).index(machine)
-    refused = {number for row in seccomp.NUMBERS.values() if (number := row[column]) is not None}
+    refused = {number for row in confinement.NUMBERS.values() if (number := row[column]) is not None}
     assert {verdict(machine, number) for number in range(600) if number not in refused} == {ALLOW}
-    for rule in seccomp.RULES:
+    for rule in confinement.RULES:
         if not rule.conditions:
-            calls = [call for call in rule.calls if seccomp.NUMBERS[call][column] is not None]
+            calls = [call for call in rule.calls if confinement.NUMBERS[call][column] is not None]
             assert {verdict(machine, call) for call in calls} == {errno.errorcode[rule.answer]}
 
 
 def test_arguments_decide(machine: str) -> None:
-    inside, beyond, far = seccomp.SEGMENT, seccomp.SEGMENT + 1, 1 << 32
+    inside, beyond, far = confinement.SEGMENT, confinement.SEGMENT + 1, 1 << 32
     assert [verdict(machine, "shmget", 0, size) for size in (0, inside, beyond, far)] == [
         ALLOW, ALLOW, "ENOSPC", "ENOSPC"]  # fmt: skip
     assert [verdict(machine, "semget", 0, number) for number in (17, 32, 33)] == [ALLOW, ALLOW, "ENOSPC"]
@@ -83,6 +83,6 @@ def test_the_numbers_are_those_of_the_kernel(header: str) -> None:
         if value.isdigit():
             known[name] = int(value)
     column = 0 if header.startswith("asm/") else 1
-    ours = {call: row[column] for call, row in seccomp.NUMBERS.items() if call in known}
+    ours = {call: row[column] for call, row in confinement.NUMBERS.items() if call in known}
     assert ours == {call: known[call] for call in ours}
     assert len(ours) > 40

@@ -80,7 +80,7 @@ def test_explain_and_a_dry_run_say_the_same(folder_team: Team) -> None:
         "             reuse           shared store"
     )
     now = utc_now().astimezone()
-    lines = [line.render() for line in dry_run_lines(plan, second.snapshot(), {}, second.root, now)]
+    lines = [line.render() for line in dry_run_lines(plan, second.snapshot(), {}, None, second.root, now)]
     assert [line.partition("] ")[2] for line in lines] == [
         "WOULD_SKIP Job:Make → outputs: Artifact:Make.Folder (2B), out/text.txt (7B) → reused from shared store",
         "WOULD_SKIP Job:Use → outputs: out/all.txt (9B) → reused from shared store",

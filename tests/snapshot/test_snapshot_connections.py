@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from whyrun.actions.base import ConnectionSlot
 from whyrun.actions.description import ActionInfo
 from whyrun.artifacts.hashing import value_sha256
-from whyrun.connections.file import Connections, load_connections
+from whyrun.connections.resolve import Connections, load_connections
 from whyrun.graph.tables import EachTerm, Graph, JobTable, SameTerm
 from whyrun.snapshot.actions.connections import connect, connections_of, with_connections
 from whyrun.workflow.inputs import InputValue

@@ -11,7 +11,7 @@ import pytest
 from project_lab import Lab
 from whyrun.actions.code.code_cache import matching_code_files
 from whyrun.errors import WhyrunError
-from whyrun.graph.publishing.patterns import parts_match
+from whyrun.graph.paths import parts_match
 
 NAMES = [
     "a.txt", ".a.txt", "b.csv", "d/a.txt", "d/.a.txt", "d/e/a.txt", "d/.e/a.txt", "d/e/f/a.txt", "x[1].txt", "d/b.txt",

@@ -23,6 +23,7 @@ from whyrun.snapshot.snapshot import (
     BlobCheck,
     InputStateRecord,
     PlanningSnapshot,
+    Pricer,
     ProducerAttemptRecord,
 )
 
@@ -84,6 +85,10 @@ def test_a_snapshot_is_only_itself_and_shares_nothing(project: Callable[..., Lab
     assert first.shared is not second.shared
 
 
+def pricer() -> Pricer:
+    raise AssertionError("nobody asks for a price")
+
+
 def test_a_snapshot_is_never_changed_and_learns_as_a_new_value(project: Callable[..., Lab]) -> None:
     first = project("workflow: w\njobs: {}\n").snapshot()
     with pytest.raises(AttributeError, match="immutable"):
@@ -93,7 +98,8 @@ def test_a_snapshot_is_never_changed_and_learns_as_a_new_value(project: Callable
     second = first.with_shared({"1" * 64: result})
     assert (first.shared, second.shared) == ({}, {"1" * 64: result})
     assert (second.dependency_graph, second.records) == (first.dependency_graph, first.records)
-    third = second.with_estimator(lambda nodes: dict.fromkeys(nodes, 1.0))
+    third = second.with_estimates(lambda nodes: dict.fromkeys(nodes, 1.0), pricer)
     assert third.estimator is not None
     assert third.estimator([2]) == {2: 1.0}
-    assert (third.shared, second.estimator) == (second.shared, first.estimator)
+    assert (third.shared, third.pricer) == (second.shared, pricer)
+    assert (second.estimator, second.pricer) == (first.estimator, first.pricer)

@@ -18,8 +18,7 @@ from viewer_lab import open_state, view
 
 from project_lab import Lab
 from whyrun import __version__ as whyrun_version
-from whyrun.viewer.current import CurrentState, InvalidState, StateSource
-from whyrun.viewer.params import Params
+from whyrun.viewer.current import CurrentState, InvalidState, Params, StateSource
 from whyrun.viewer.views import VIEWS, Views
 
 

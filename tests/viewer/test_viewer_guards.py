@@ -20,8 +20,8 @@ import test_viewer_security as safety
 from viewer_lab import Client, client_of
 
 from project_lab import Lab
-from whyrun.facts import kinds
-from whyrun.viewer import contents, page, questions, server, views
+from whyrun.facts import previews
+from whyrun.viewer import contents, questions, server, views
 from whyrun.viewer import report as report_module
 from whyrun.viewer.contents import NamedContents, Served
 from whyrun.viewer.server import HEADERS, Access, Guard, Pages
@@ -152,19 +152,19 @@ GUARDS: dict[str, tuple[tuple[Any, str, str, str], Callable[[Given], None]]] = {
         on_client(safety.test_an_assumed_path_is_refused),
     ),
     "one script": (
-        (page, "content_policy", "f\"'{script_hash(script)}'\"", '"\'unsafe-inline\'"'),
+        (views, "content_policy", "f\"'{script_hash(script)}'\"", '"\'unsafe-inline\'"'),
         on_client(safety.test_the_page_runs_exactly_its_own_script),
     ),
     "report without a network": (
-        (page, "content_policy", "\"'self'\" if live else \"'none'\"", "\"'self'\""),
+        (views, "content_policy", "\"'self'\" if live else \"'none'\"", "\"'self'\""),
         alone(safety.test_a_report_loads_nothing_from_outside),
     ),
     "title": (
-        (page, "head", "<title>{escape(title)}</title>", "<title>{title}</title>"),
+        (views, "head", "<title>{escape(title)}</title>", "<title>{title}</title>"),
         alone(safety.test_a_title_and_data_cannot_end_their_element),
     ),
     "data in the page": (
-        (page, "json_in_html", '.replace("<", "\\\\u003c")', ""),
+        (views, "json_in_html", '.replace("<", "\\\\u003c")', ""),
         alone(safety.test_a_title_and_data_cannot_end_their_element),
     ),
     "secrets in reports": (
@@ -190,7 +190,7 @@ def take_away(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, old: str, 
     made: dict[str, Any] = {}
     exec(compile(source.replace(old, new), f"<{name} without a guard>", "exec"), whole.__globals__, made)
     monkeypatch.setattr(owner, name, made[name])
-    for module in (server, contents, questions, views, page, report_module, safety):  # that imported it by name
+    for module in (server, contents, questions, views, report_module, safety):  # that imported it by name
         if getattr(module, name, None) is whole:
             monkeypatch.setattr(module, name, made[name])
 
@@ -232,7 +232,7 @@ def test_guards_that_are_classes_and_tables(told: Lab, tmp_path: Path, monkeypat
         patch.setattr(contents, "kind_of", lambda *given: ("text", "text/javascript"))
         with pytest.raises(AssertionError):
             safety.test_no_content_is_served_as_something_that_a_browser_runs(made(tmp_path / "types"))
-    assert kinds.kind_of("file", ".js", None)[1] != "text/javascript"
+    assert previews.kind_of("file", ".js", None)[1] != "text/javascript"
 
 
 class OpenedAgain(server._OpenFile):

@@ -14,9 +14,8 @@ from page_checks import Opened
 from project_lab import Lab
 from whyrun.errors import WhyrunError
 from whyrun.viewer import report as report_module
-from whyrun.viewer.page import APP, asset, script_hash
 from whyrun.viewer.report import ReportOptions, make_report
-from whyrun.viewer.views import Views
+from whyrun.viewer.views import APP, Views, asset, script_hash
 
 
 def made(lab: Lab, at: str | None = None, **options: Any) -> Opened:

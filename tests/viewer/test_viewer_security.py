@@ -14,8 +14,8 @@ import pytest
 from viewer_lab import FILES, WORKFLOW, Client, client_of, open_state, result_of, view
 
 from project_lab import Lab
-from whyrun.viewer.page import content_policy, json_in_html, live_page, script_hash
 from whyrun.viewer.server import Access, address, host_name, known_hosts
+from whyrun.viewer.views import content_policy, json_in_html, live_page, script_hash
 
 
 def answered(client: Client, path: str, **more: Any) -> httpx.Response:

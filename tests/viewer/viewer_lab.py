@@ -15,8 +15,7 @@ import httpx
 
 from project_lab import Lab
 from whyrun.project import Project
-from whyrun.viewer.current import CurrentState, StateSource
-from whyrun.viewer.params import Params
+from whyrun.viewer.current import CurrentState, Params, StateSource
 from whyrun.viewer.server import Access, application, known_hosts
 from whyrun.viewer.views import Views
 

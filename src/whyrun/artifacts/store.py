@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 
 from whyrun import disk
-from whyrun.artifacts.damaged_blobs import remove_if_damaged, replacing_blob
-from whyrun.artifacts.durable import clear_up, temp_name
+from whyrun.artifacts.durable import clear_up, remove_if_damaged, replacing_blob, temp_name
 from whyrun.artifacts.hashing import (
     Tree,
     TreeFile,

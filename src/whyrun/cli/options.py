@@ -16,7 +16,7 @@ import click
 
 if TYPE_CHECKING:
     from whyrun.console.logger import WorkflowLogger
-    from whyrun.execution.protocol.run_options import RunOptions
+    from whyrun.execution.backends.registry import RunOptions
     from whyrun.project import Project
     from whyrun.snapshot.actions.parameter_checks import Misfit
     from whyrun.snapshot.observing.paths import RealPaths
@@ -168,7 +168,7 @@ def execution_options(function: Function) -> Function:
 
     @wraps(function)
     def collect(jobs: int, backend: str, fail_fast: bool, limits: tuple[str, ...], **rest: Any) -> Any:
-        from whyrun.execution.protocol.run_options import RunOptions
+        from whyrun.execution.backends.registry import RunOptions
 
         given = {option.name: rest.pop(option.name) for option in of_backends}
         backend_options = {name: value for name, value in given.items() if value is not None}

@@ -179,7 +179,7 @@ def traceback_lines(traceback: str, error_type: str, error: str) -> Iterator[str
 
 def printed_lines(logs: Iterable[Path], *, whole: bool) -> Iterator[str]:
     """What a step printed, below the path of each log: its last lines, or the `whole` of it."""
-    from whyrun.console.paths import relative
+    from whyrun.console.files import relative
     from whyrun.facts.show import LOG_TAIL_LINES, last_lines
 
     for path in logs:

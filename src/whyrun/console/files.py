@@ -1,4 +1,4 @@
-"""The files of a job as its lines show them: the published path, or the ID if it has none; with sizes."""
+"""Paths and files as lines and messages show them; for a job's file the published path, or the ID if it has none."""
 
 from __future__ import annotations
 
@@ -6,11 +6,46 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from whyrun.console.lines import SHOWN_FILES, count, file_text, listed, size
 from whyrun.graph.tables import ArtifactAt, FirstOf, Graph, Group, InputAt, JobTable, Source
 from whyrun.workflow.arrays import Every, element_type, is_array
 from whyrun.workflow.model import VALUE_TYPES
+
+# --- how lines and messages show paths: relative to the working folder, and with the sizes of files -------------------
+
+
+def relative(path: str | os.PathLike[str]) -> str:
+    """The path relative to the working folder if it lies below it, else the absolute path."""
+    full = os.path.abspath(path)
+    short = os.path.relpath(full)
+    return full if short.split(os.sep)[0] == os.pardir else short
+
+
+def described_files(given: Any) -> list[str]:
+    """Paths, with the sizes of those that are files: `data/asia.csv (1.2MB)`; other values as text."""
+    if given is None:
+        return []
+    if isinstance(given, Mapping):
+        given = list(given.values())
+    if isinstance(given, str | os.PathLike) or not isinstance(given, list | tuple):
+        given = [given]
+    return [_described_file(each) for each in given]
+
+
+def _described_file(given: Any) -> str:
+    if not isinstance(given, str | os.PathLike):
+        return str(given)
+    path = os.fsdecode(given)
+    try:
+        return file_text(path, size(os.stat(path).st_size)) if os.path.isfile(path) else path
+    except (OSError, ValueError):  # the file was just removed, or the text is not a path
+        return path
+
+
+# --- files ------------------------------------------------------------------------------------------------------------
+
 
 SizeOf = Callable[[Source], int | None]
 

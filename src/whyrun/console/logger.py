@@ -12,11 +12,13 @@ import select
 import stat
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
+from whyrun.console.files import described_files
 from whyrun.console.lines import (
     BAD,
     INDENT,
@@ -33,9 +35,9 @@ from whyrun.console.lines import (
     task_text,
 )
 from whyrun.console.paint import Paint
-from whyrun.console.paths import described_files
-from whyrun.console.progress import BarProgress, Display, EqualWork, PlainProgress, Progress, Weights
+from whyrun.console.progress import UPDATE_INTERVAL, BarProgress, Display, EqualWork, PlainProgress, Progress, Weights
 from whyrun.errors import error
+from whyrun.notebook import Html, progress_html, text_html
 
 PathLike = str | os.PathLike[str]
 CHUNK = 2000  # characters in one write
@@ -320,3 +322,74 @@ class _LogFile:
                 return
             self._counted += len(data)
             self._lines += data.count(b"\n")
+
+
+# --- the progress of a run in a notebook: one display that is updated in place, and the lines of what failed ----------
+
+
+class Handle(Protocol):
+    """What IPython's `display(…, display_id=True)` returns."""
+
+    def update(self, shown: Any) -> None: ...
+
+
+class Show(Protocol):
+    def __call__(self, shown: Any, *, display_id: bool) -> Handle: ...
+
+
+def notebook_logger() -> WorkflowLogger | None:
+    """A logger for the notebook that this code runs in; None outside of one. Without IPython nothing is imported."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if shell is None or not hasattr(shell, "kernel"):  # a terminal has no place that could be updated
+        return None
+    from IPython.display import display
+
+    return NotebookLogger(display)
+
+
+class NotebookLogger(WorkflowLogger):
+    def __init__(self, display: Show) -> None:
+        super().__init__(terminal=False)
+        self._display = display
+        self._failures: list[str] = []
+
+    def line(self, line: TaskLine) -> None:
+        super().line(line)
+        if line.status in BAD:
+            with self._lock:
+                self._failures.append(line.render())
+
+    def _begin(self, progress: Progress) -> None:
+        self.finish_progress()
+        self._progress = NotebookProgress(progress, self._display)
+
+    def finish(self) -> None:
+        super().finish()
+        failures, self._failures = self._failures, []
+        if failures:
+            self._display(Html(text_html("\n".join(failures))), display_id=True)
+
+
+class NotebookProgress:
+    """A bar with count and time left. It is removed when the run ends: the result shows itself."""
+
+    def __init__(self, progress: Progress, display: Show) -> None:
+        self.progress = progress
+        self.updated = 0.0
+        self._handle = display(Html(self._html()), display_id=True)
+
+    def _html(self) -> str:
+        progress = self.progress
+        done = progress.completed / progress.work.total if progress.work.total else 0.0
+        return progress_html(done, progress.plain())
+
+    def update(self, ended: int, running: list[str]) -> None:
+        now = time.monotonic()
+        if now < self.updated + UPDATE_INTERVAL and ended < self.progress.jobs:
+            return
+        self.updated = now
+        self.progress.update(ended, running)
+        self._handle.update(Html(self._html()))
+
+    def finish(self) -> None:
+        self._handle.update(Html(""))

@@ -1,4 +1,4 @@
-"""The past: attempts of a job, versions of an artifact, and what differs between two runs."""
+"""The past: attempts of a job, versions of an artifact, what differs between two runs, and the events of a log."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from whyrun.json_values import value_text
+
 if TYPE_CHECKING:
     from whyrun.artifacts.compare.result import CompareSettings, Comparison
     from whyrun.artifacts.store import Store
     from whyrun.evidence.queries.diff import RunDiff, RunSide
-    from whyrun.evidence.queries.history import HistoryEntry
-    from whyrun.evidence.queries.run_list import RunSummary
+    from whyrun.evidence.queries.history import HistoryEntry, RunSummary
     from whyrun.log.events import RunComplete
     from whyrun.log.runs import RunRef
     from whyrun.log.tombstones import Tombstone
@@ -21,9 +22,60 @@ if TYPE_CHECKING:
     from whyrun.snapshot.records import Output
 
 
+# --- what the events of a log say -------------------------------------------------------------------------------------
+# their names, their steps, how a step ended, and their details on one line.
+
+
+_HEAD = ("seq", "ts", "session", "event", "chain", "step_id", "v")
+# These would make a line too long; `--json` has them.
+_LONG = frozenset({"bindings", "traceback", "previous_chain", "fingerprint", "plan_sha256", "snapshot_sha256"})
+
+
+def event_names() -> list[str]:
+    from typing import get_args
+
+    from whyrun.log.events import AnyEvent
+
+    return sorted(str(kind.__struct_config__.tag) for kind in get_args(AnyEvent))
+
+
+def step_of(fields: dict[str, Any]) -> str:
+    """The step of an event. A comparison has only the artifact; its ID names the step."""
+    if fields["event"] != "comparison" or fields.get("step_id") is not None:
+        return str(fields.get("step_id", ""))
+    from whyrun.ids import job_of
+
+    return job_of(fields["artifact"])
+
+
+def status_of(fields: dict[str, Any]) -> str | None:
+    """The final status of a step or task; None for other events."""
+    match fields["event"]:
+        case "step_complete" | "step_failed" | "comparison" | "task":
+            return str(fields["status"])
+        case "step_skipped" | "step_blocked":
+            return "SKIPS"
+    return None
+
+
+def event_details(fields: dict[str, Any]) -> str:
+    """The particulars of an event on one line, without its time, name and step."""
+    details = []
+    for name, value in fields.items():
+        if name in _HEAD or name in _LONG or value in (None, "", [], {}):
+            continue
+        if name in ("sha256", "cut_sha256", "workflow_sha256"):
+            value = f"{value[:8]}…"
+        details.append(f"{name}={value if isinstance(value, str) and ' ' not in value else value_text(value)}")
+    return " ".join(details)
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
 def runs_json(project: Project) -> dict[str, Any]:
     """The runs of a workflow as `whyrun runs --json` prints them."""
-    from whyrun.evidence.queries.run_list import list_runs
+    from whyrun.evidence.queries.history import list_runs
 
     runs, pruned = list_runs(project.state), project.state.tombstones()
     body: dict[str, Any] = {"workflow": project.state.workflow, "runs": [run.to_json() for run in runs]}
@@ -56,7 +108,7 @@ def recent_runs(project: Project, most: int, through: str | None = None) -> dict
 
 
 def _listed(run: RunRef, is_running: bool) -> dict[str, Any]:
-    from whyrun.evidence.queries.run_list import run_end, summarize_run
+    from whyrun.evidence.queries.history import run_end, summarize_run
 
     size = run.status().st_size
     end = run_end(run)
@@ -67,14 +119,14 @@ def _listed(run: RunRef, is_running: bool) -> dict[str, Any]:
 
 @lru_cache(maxsize=1024)  # a viewer lists the same runs again and again
 def _ended(run: RunRef, size: int) -> RunSummary:
-    from whyrun.evidence.queries.run_list import summarize_run
+    from whyrun.evidence.queries.history import summarize_run
 
     del size  # of another log, if the state was deleted meanwhile
     return summarize_run(run, False)
 
 
 def _brief(run: RunRef, end: RunComplete | None, is_running: bool) -> dict[str, Any]:
-    from whyrun.evidence.queries.run_list import RunSummary
+    from whyrun.evidence.queries.history import RunSummary
     from whyrun.log.events import RunStart
 
     start = next(iter(run.events()))

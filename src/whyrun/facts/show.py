@@ -145,7 +145,7 @@ def _log_facts(project: Project, run: str, step: str, options: str = "") -> Fact
     """The logs of a step, if it printed something, and the command that shows them."""
     import shlex
 
-    from whyrun.console.paths import relative
+    from whyrun.console.files import relative
 
     logs = [relative(path) for path in step_logs(project.state.runs_dir / run, step)]
     see = f"whyrun log {run}{command_arguments(project)} --job {shlex.quote(step)}{options}"
@@ -273,8 +273,7 @@ def parameter_facts(known: PlanView, subject: Subject) -> Facts:
 def run_facts(project: Project, name: str, also: Callable[[AnyEvent], None] | None = None) -> Facts:
     """`also`: gets every event of the run as well, so that a long log is read once."""
     from whyrun.evidence.queries.costs import spent_in, totals_json
-    from whyrun.evidence.queries.history import inputs_in_force
-    from whyrun.evidence.queries.run_list import summarize_run
+    from whyrun.evidence.queries.history import inputs_in_force, summarize_run
     from whyrun.log import events as ev
     from whyrun.log.lock import running_run
 

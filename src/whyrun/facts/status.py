@@ -13,7 +13,7 @@ from whyrun.ids import IdPattern, job_of
 
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact, StaleFile
-    from whyrun.evidence.queries.run_list import Unfinished
+    from whyrun.evidence.queries.history import Unfinished
     from whyrun.graph.tables import Graph
     from whyrun.planning.plan import Plan
     from whyrun.project import Project
@@ -45,7 +45,7 @@ class Status:
 
 def current_status(project: Project, patterns: tuple[str, ...]) -> Status:
     from whyrun.evidence.queries.current import current_artifacts, stale_files
-    from whyrun.evidence.queries.run_list import unfinished_run
+    from whyrun.evidence.queries.history import unfinished_run
     from whyrun.planning.plan import compute_execution_plan
 
     project.config, project.graph, project.actions  # noqa: B018  # report all problems together

@@ -161,15 +161,6 @@ class WorkflowState(msgspec.Struct, frozen=True):
         return self.tmp / f"{self.workflow}.scratch"
 
     @property
-    def has_scratch_folders(self) -> bool:
-        """Whether a run goes on, or was killed."""
-        try:
-            with os.scandir(self.scratch) as entries:
-                return next(entries, None) is not None
-        except OSError:
-            return False
-
-    @property
     def pruned_folders(self) -> Path:
         """Where the folders of pruned runs are deleted."""
         return self.tmp / f"{self.workflow}.pruned"

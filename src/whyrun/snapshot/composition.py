@@ -170,7 +170,7 @@ def _texts(value: Any) -> list[str]:
 def _header_problems(
     decl: JobDecl, source: InputAt, path: Path, keys: Sequence[tuple[str, str]]
 ) -> Iterator[Diagnostic]:
-    from whyrun.actions.data.problems import DataError
+    from whyrun.actions.data.params import DataError
     from whyrun.actions.data.tables import other_delimiter
 
     all_keys = decl.places.get("with.keys", decl.place)

@@ -16,7 +16,7 @@ from whyrun.snapshot.observations import ABSENT, KnownRead, Observations
 from whyrun.snapshot.records import Attempt
 
 if TYPE_CHECKING:
-    from whyrun.snapshot.read_edges import Made
+    from whyrun.snapshot.read_states import Made
     from whyrun.snapshot.snapshot import PlanningSnapshot
 
 SHA256_DIGITS = 64

@@ -10,20 +10,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from whyrun.facts.kinds import ACTIVE, beginning_of, kind_of
-from whyrun.facts.previews import folder_preview, preview
+from whyrun.facts.previews import ACTIVE, beginning_of, folder_preview, kind_of, preview
+from whyrun.workflow.arrays import is_array
 
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact
     from whyrun.graph.tables import JobTable
     from whyrun.log.runs import RunRef
     from whyrun.project import Project
-    from whyrun.viewer.current import CurrentState, State
-    from whyrun.viewer.params import Params
+    from whyrun.viewer.current import CurrentState, Params, State
     from whyrun.workflow.inputs import InputValue
 
 PAGE = 100
-WORDS = 200  # characters of a value in a row
 
 
 # --- what the log names ----------------------------------------------------------------------------------------------
@@ -80,9 +78,16 @@ class NamedContents:
 
 def described(state: CurrentState, table: JobTable, artifact: int, position: int) -> dict[str, Any]:
     """One current artifact as a row: its state, and what a page needs to show it."""
-    wanted = table.artifact_id(artifact, position)
-    found = artifacts_of(state, [table.base + position])
-    return artifact_row(state, next(one for one in found if one.id == wanted))
+    return next(described_parts(state, table, artifact, position))
+
+
+def described_parts(state: CurrentState, table: JobTable, artifact: int, position: int) -> Iterator[dict[str, Any]]:
+    """The same; after an array also its elements."""
+    whole = table.artifact_id(artifact, position)
+    parts = f"{whole}[" if is_array(table.artifacts[artifact].type) else whole
+    for one in artifacts_of(state, [table.base + position]):
+        if one.id == whole or one.id.startswith(parts):
+            yield artifact_row(state, one)
 
 
 def artifacts_of(state: CurrentState, nodes: Sequence[int]) -> Iterator[CurrentArtifact]:
@@ -175,7 +180,8 @@ def artifacts_view(state: CurrentState, params: Params) -> dict[str, Any]:
         if kind is None or own == kind:
             chosen.append(at)
     page = params.number("page", 0)
-    rows = [described(state, state.graph.tables[t], a, p) for t, a, p in chosen[page * PAGE : (page + 1) * PAGE]]
+    shown = chosen[page * PAGE : (page + 1) * PAGE]
+    rows = [row for t, a, p in shown for row in described_parts(state, state.graph.tables[t], a, p)]
     if wanted["state"] is not None:
         rows = [row for row in rows if row["state"] == wanted["state"]]
     return {
@@ -240,7 +246,8 @@ def _facts_as_of(state: CurrentState, id_: str) -> dict[str, Any]:
     at = state.graph.artifact_of.get(subject.id)
     if at is None:
         return {"kind": subject.kind, "id": subject.id}
-    return {"kind": "artifact", **described(state, state.graph.tables[at.table], at.artifact, at.position)}
+    rows = described_parts(state, state.graph.tables[at.table], at.artifact, at.position)
+    return {"kind": "artifact", **next((row for row in rows if row["id"] == subject.id), {"id": subject.id})}
 
 
 def preview_view(state: CurrentState, params: Params, named: NamedContents) -> dict[str, Any]:

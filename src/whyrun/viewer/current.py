@@ -5,19 +5,19 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
-from whyrun.errors import WhyrunError
+from whyrun.errors import WhyrunError, error
 from whyrun.facts.subjects import command_arguments
 from whyrun.log.runs import WorkflowState
 
 if TYPE_CHECKING:
     from whyrun.errors import Diagnostic
-    from whyrun.evidence.queries.history import HistoryEntry
-    from whyrun.evidence.queries.run_list import Unfinished
+    from whyrun.evidence.queries.history import HistoryEntry, Unfinished
     from whyrun.facts.plans import Planned
     from whyrun.graph.tables import Graph, JobTable
     from whyrun.planning.answers.why import PlanView
@@ -26,6 +26,57 @@ if TYPE_CHECKING:
     from whyrun.snapshot.history.reader import History
     from whyrun.snapshot.records import Records, StepRecord
     from whyrun.viewer.why import Failures
+
+
+# --- the parameters of a view, from its address. What is missing or no number is an error that says what to give ------
+
+
+LARGEST = 10**9
+
+
+class Params:
+    """Names with one or more values."""
+
+    def __init__(self, values: Mapping[str, Iterable[str]]) -> None:
+        self._values = {name: tuple(given) for name, given in values.items()}
+
+    @classmethod
+    def of(cls, **values: str) -> Params:
+        return cls({name: (value,) for name, value in values.items()})
+
+    def names(self) -> Iterable[str]:
+        return self._values
+
+    def many(self, name: str) -> tuple[str, ...]:
+        return self._values.get(name, ())
+
+    def maybe(self, name: str) -> str | None:
+        given = self.many(name)
+        if len(given) > 1:
+            raise error("USAGE", f"`{name}` is given {len(given)} times", hint=f"give `{name}` once")
+        return given[0] if given else None
+
+    def one(self, name: str) -> str:
+        value = self.maybe(name)
+        if value is None:
+            raise error("USAGE", f"this view needs `{name}`", hint=f"add `?{name}=…` to its address")
+        return value
+
+    def number(self, name: str, default: int) -> int:
+        value = self.maybe(name)
+        if value is None:
+            return default
+        if not (value.isascii() and value.isdigit() and int(value[:12]) <= LARGEST):
+            raise error("USAGE", f"`{name}={value[:20]}` is not a whole number from 0", hint=f"write `{name}=1`")
+        return int(value)
+
+    def query(self) -> str:
+        """In alphabetic order, as the page asks for it."""
+        return urlencode([(name, value) for name in sorted(self._values) for value in self._values[name]])
+
+
+# --- the state of the page --------------------------------------------------------------------------------------------
+
 
 # One letter an instance, for grids of many. A state that the page does not know is shown by its name.
 STATE_LETTERS = {
@@ -271,7 +322,7 @@ def reopened(project: Project) -> Project:
 
 
 def load_state(project: Project, at: str | None = None) -> CurrentState:
-    from whyrun.evidence.queries.run_list import unfinished_run
+    from whyrun.evidence.queries.history import unfinished_run
     from whyrun.facts.plans import planned
     from whyrun.planning.plan import PlanOptions
 

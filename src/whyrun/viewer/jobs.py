@@ -15,11 +15,11 @@ from whyrun.viewer.current import (
     STATE_LETTERS,
     STATE_OF,
     InvalidState,
+    Params,
     State,
     name_of,
     workflow_name,
 )
-from whyrun.viewer.params import Params
 
 if TYPE_CHECKING:
     from whyrun.graph.tables import JobTable

@@ -127,7 +127,7 @@ def fields_of(line: bytes) -> dict[str, Any] | None:
 
 def shown_event(fields: dict[str, Any]) -> dict[str, Any]:
     """One line of the log as the page gets it."""
-    from whyrun.facts.events import event_details, status_of
+    from whyrun.facts.history import event_details, status_of
 
     shown: dict[str, Any] = {
         name: fields[name] for name in ("seq", "ts", "event", "step_id", "attempt") if name in fields

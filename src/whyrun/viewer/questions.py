@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from whyrun.viewer.contents import NamedContents, artifacts_of, content, known_content, preview_of
-from whyrun.viewer.current import OUTCOME_OF, STATE_OF, CurrentState, State, reopened
-from whyrun.viewer.params import Params
+from whyrun.viewer.current import OUTCOME_OF, STATE_OF, CurrentState, Params, State, reopened
 from whyrun.viewer.runs import state_letters
 
 if TYPE_CHECKING:
@@ -123,7 +122,7 @@ def _refuse_path(project: Project, text: str) -> None:
 
 def diff_view(state: CurrentState, params: Params) -> dict[str, Any]:
     """`diff --json` of two runs, with the durations of their steps and the contents that differ."""
-    from whyrun.evidence.queries.run_list import summarize_run
+    from whyrun.evidence.queries.history import summarize_run
     from whyrun.facts.history import content_differences, difference
 
     names = [params.one("old"), params.one("new")]
@@ -239,7 +238,7 @@ def datasets_view(state: State, params: Params) -> dict[str, Any]:
 
 
 def _is_running(state: State, name: str) -> bool:
-    from whyrun.evidence.queries.run_list import run_end
+    from whyrun.evidence.queries.history import run_end
     from whyrun.log.lock import running_run
 
     # A run holds its lock for a moment longer than its log goes.
@@ -248,7 +247,7 @@ def _is_running(state: State, name: str) -> bool:
 
 def parameters_view(state: State, params: Params) -> dict[str, Any]:
     """The values of inputs, and the numbers that came of them, by run."""
-    from whyrun.evidence.queries.run_list import summarize_run
+    from whyrun.evidence.queries.history import summarize_run
     from whyrun.log import events as ev
 
     inputs: dict[str, Any] = {}

@@ -20,10 +20,10 @@ import msgspec
 
 from whyrun import __version__
 from whyrun.errors import WhyrunError, error
-from whyrun.facts.kinds import ACTIVE
+from whyrun.facts.previews import ACTIVE
 from whyrun.viewer.contents import Served, served_blob, served_input
-from whyrun.viewer.page import APP, asset, content_policy, element, head, tail
-from whyrun.viewer.params import Params
+from whyrun.viewer.current import Params
+from whyrun.viewer.views import APP, asset, content_policy, element, head, tail
 
 if TYPE_CHECKING:
     from whyrun.connections.redact import Redactor

@@ -13,8 +13,7 @@ from whyrun.facts.previews import read_text
 from whyrun.ids import by_number
 from whyrun.log import events as ev
 from whyrun.log.journal import parse_timestamp
-from whyrun.viewer.current import CurrentState, State
-from whyrun.viewer.params import Params
+from whyrun.viewer.current import CurrentState, Params, State
 from whyrun.viewer.why import Failures
 
 if TYPE_CHECKING:
@@ -293,7 +292,7 @@ def _metrics(path: Path) -> Iterator[dict[str, Any]]:
 
 def log_view(state: State, params: Params) -> dict[str, Any]:
     """The events of a run after a line, as text."""
-    from whyrun.facts.events import step_of
+    from whyrun.facts.history import step_of
     from whyrun.ids import IdPattern
     from whyrun.log.journal import read_raw_lines
     from whyrun.viewer.live import fields_of, shown_event

@@ -28,11 +28,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from whyrun import __version__
 from whyrun.errors import InvalidError, WhyrunError, error
 from whyrun.viewer.contents import Served, served_blob, served_input
-from whyrun.viewer.current import InvalidState, StateSource
+from whyrun.viewer.current import InvalidState, Params, StateSource
 from whyrun.viewer.live import event_stream
-from whyrun.viewer.page import APP, LIVE, asset, content_policy, live_page
-from whyrun.viewer.params import Params
-from whyrun.viewer.views import Views
+from whyrun.viewer.views import APP, LIVE, Views, asset, content_policy, live_page
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 HEADERS = {

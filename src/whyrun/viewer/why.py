@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyrun.log import events as ev
 from whyrun.viewer.contents import artifacts_of, content, input_content, suffix_of
-from whyrun.viewer.current import OUTCOME_OF, STATE_OF
-from whyrun.viewer.params import Params
+from whyrun.viewer.current import OUTCOME_OF, STATE_OF, Params
 
 if TYPE_CHECKING:
     from whyrun.facts.subjects import Subject

@@ -127,7 +127,7 @@ BUILTIN: dict[str, Builtin] = {
         "1", "movers.duckdb_query:DuckDbQuery", "Answer one SQL query over named files and a database file.", extra=DATA
     ),
     "mysql/extract": Builtin(
-        "1", "movers.mysql.extract:MySqlExtract", "Read a query or a table of MySQL or MariaDB.", extra=_MYSQL
+        "1", "movers.mysql_extract:MySqlExtract", "Read a query or a table of MySQL or MariaDB.", extra=_MYSQL
     ),
     "postgres/extract": Builtin(
         "1", "movers.postgres.extract:PostgresExtract", "Read a query or a table of PostgreSQL.", extra=_POSTGRES

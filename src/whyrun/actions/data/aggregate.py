@@ -14,8 +14,15 @@ from whyrun.actions.data.engine import ROW, Engine, name, opened
 from whyrun.actions.data.joining.stack import PART, Stack, stacked
 from whyrun.actions.data.kinds import FLOATING, known
 from whyrun.actions.data.output import dataset_path, report, shape, write_table
-from whyrun.actions.data.params import CombiningParams, Name
-from whyrun.actions.data.problems import ColumnMissing, ColumnsClash, ColumnsDiffer, counted, listed
+from whyrun.actions.data.params import (
+    ColumnMissing,
+    ColumnsClash,
+    ColumnsDiffer,
+    CombiningParams,
+    Name,
+    counted,
+    listed,
+)
 from whyrun.actions.data.tables import Column, open_tables
 from whyrun.actions.parameters import File, Files, Meta
 from whyrun.errors import did_you_mean

@@ -8,8 +8,7 @@ from whyrun.actions.base import Action
 from whyrun.actions.data.engine import opened
 from whyrun.actions.data.joining.stack import stacked
 from whyrun.actions.data.output import dataset_path, report, shape, write_table
-from whyrun.actions.data.params import CombiningParams, Name
-from whyrun.actions.data.problems import counted
+from whyrun.actions.data.params import CombiningParams, Name, counted
 from whyrun.actions.data.tables import open_tables
 from whyrun.actions.parameters import Files, Meta
 

@@ -14,8 +14,7 @@ from whyrun.actions.data.engine import Engine, name, opened
 from whyrun.actions.data.joining.keys import check_spellings, without_nan
 from whyrun.actions.data.kinds import known
 from whyrun.actions.data.output import only_output, report
-from whyrun.actions.data.params import Identifier, Name, SqlParams
-from whyrun.actions.data.problems import QueryFailed, counted
+from whyrun.actions.data.params import Identifier, Name, QueryFailed, SqlParams, counted
 from whyrun.actions.data.sql import checked_query, create_views, run_query, table_name
 from whyrun.actions.data.tables import Column, Table, open_tables
 from whyrun.actions.parameters import Meta

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from whyrun.actions.data.params import DataParams
-from whyrun.actions.data.problems import MemoryLimitTooSmall
+from whyrun.actions.data.params import DataParams, MemoryLimitTooSmall
 
 if TYPE_CHECKING:
     import duckdb

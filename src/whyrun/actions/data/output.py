@@ -10,7 +10,7 @@ from typing import Any
 from whyrun.actions.base import WorkerContext
 from whyrun.actions.data.engine import Engine, literal, name, position
 from whyrun.actions.data.kinds import FLOATING, INFINITE_TEXTS, NAN_TEXTS
-from whyrun.actions.data.problems import OutputUnusable, listed
+from whyrun.actions.data.params import OutputUnusable, listed
 from whyrun.actions.data.tables import Column, Table
 
 _COLUMNS_SHOWN = 200  # in the log: the details of a task have a size limit

@@ -11,10 +11,10 @@ from msgspec import structs
 
 from whyrun.actions.data.engine import ROW, Engine, file_literal, name
 from whyrun.actions.data.kinds import FLOATING, converted_to, kind_of
-from whyrun.actions.data.params import DataParams
-from whyrun.actions.data.problems import (
+from whyrun.actions.data.params import (
     ColumnMissing,
     DataError,
+    DataParams,
     UnreadableTable,
     ValueNotConvertible,
     counted,
@@ -166,12 +166,12 @@ def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Sourc
             case "parquet":
                 return _parquet(engine, path)
             case "csv":
-                from whyrun.actions.data.files.csv_files import load_csv
+                from whyrun.actions.data.files.text_files import load_csv
 
                 delimiter = delimiter_of(path, params)
                 return load_csv(engine, path, delimiter, params.missing, params.encoding, as_text=wanted_texts)
             case "json":
-                from whyrun.actions.data.files.json_files import load_json
+                from whyrun.actions.data.files.text_files import load_json
 
                 return load_json(engine, path, wanted_texts)
             case "stata":
@@ -304,7 +304,7 @@ def column_names(path: Path, params: DataParams) -> list[str] | None:
     """
     match format_of(path):
         case "csv":
-            from whyrun.actions.data.files.csv_files import header
+            from whyrun.actions.data.files.text_files import header
 
             return header(path, delimiter_of(path, params), params.encoding)
         case "stata":
@@ -317,7 +317,7 @@ def column_names(path: Path, params: DataParams) -> list[str] | None:
             with opened_sheet(path, params.sheet) as page:
                 return header_of(page)
         case "json":
-            from whyrun.actions.data.files.json_files import names_of_small
+            from whyrun.actions.data.files.text_files import names_of_small
 
             return names_of_small(path)
     from tempfile import TemporaryDirectory

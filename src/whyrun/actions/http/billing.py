@@ -9,9 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 from whyrun.actions.base import WorkerContext
-from whyrun.actions.http.exchange import Answer
+from whyrun.actions.http.exchange import ABSENT, Answer, is_good, value_at
 from whyrun.actions.http.params import Params
-from whyrun.actions.http.rules import ABSENT, is_good, value_at
 from whyrun.money import decimal, times
 
 _ONE = "request"  # the item, where a request as a whole has a price

@@ -18,37 +18,35 @@ import msgspec
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.http.billing import Billing
 from whyrun.actions.http.exchange import (
+    ABSENT,
+    MOVED,
     Answer,
     AnswerLost,
     Exchange,
     Limits,
     NoConnection,
-    Request,
-    Stopped,
-    origin,
-    shown,
-)
-from whyrun.actions.http.params import ID, Params, Poll, Wait, seconds
-from whyrun.actions.http.rules import (
-    ABSENT,
-    MOVED,
     NotInAnswer,
     PollTimedOut,
     RedirectRefused,
+    Request,
     RequestFailed,
     RequestGone,
+    Stopped,
     UnexpectedStatus,
     absolute,
     described,
     is_good,
     matches,
+    origin,
     parsed,
     plain,
     redirected,
     retry_after,
+    shown,
     value_at,
     with_query,
 )
+from whyrun.actions.http.params import ID, Params, Poll, Wait, seconds
 from whyrun.actions.http.submission import RequestId, Submission
 
 _CHECK_INTERVAL = 0.1  # seconds between two checks whether the step is cancelled
@@ -100,8 +98,6 @@ class Call:
             "Answer" in context.output_names or params.result or params.download is not None or params.poll
             or isinstance(params.cost, dict) or (params.cost or "").startswith("/")
         )  # fmt: skip
-        if self.body_path is not None and self.body_path.is_dir():
-            raise ValueError("`Body` is one file: declare `type: file`; `Answer` may be an array, `json[]`")
         if params.download is not None and self.body_path is None:
             raise ValueError("`download` writes the output `Body`, which the job does not declare")
 

@@ -182,7 +182,10 @@ class Params(Parameters):
 
 
 _TYPES = {  # the types of the outputs, the usual ones first
-    "Answer": ("json", "string", "integer", "number", "boolean", "text"),
+    "Answer": (
+        *("json", "string", "integer", "number", "boolean", "text"),
+        *("json[]", "string[]", "integer[]", "number[]"),  # of a list or an object
+    ),
     "Body": ("file", "image", "text", "dataset", "json", "string"),
 }
 

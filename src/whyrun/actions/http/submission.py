@@ -16,10 +16,10 @@ import msgspec
 
 from whyrun.actions.base import WorkerContext
 from whyrun.actions.http.billing import Billing
-from whyrun.actions.http.exchange import Answer, MalformedAnswer
-from whyrun.actions.http.params import ID, Params, Poll
-from whyrun.actions.http.rules import (
+from whyrun.actions.http.exchange import (
     ABSENT,
+    Answer,
+    MalformedAnswer,
     UnexpectedStatus,
     absolute,
     described,
@@ -28,6 +28,7 @@ from whyrun.actions.http.rules import (
     value_at,
     with_query,
 )
+from whyrun.actions.http.params import ID, Params, Poll
 from whyrun.json_values import limit_problem
 
 _BODY = 8_000  # characters of an answer that are stored

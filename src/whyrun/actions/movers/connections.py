@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from whyrun.actions.data.problems import DataError
+from whyrun.actions.data.params import DataError
 from whyrun.actions.types import Connection
 from whyrun.errors import did_you_mean
 

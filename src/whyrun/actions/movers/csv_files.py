@@ -8,10 +8,9 @@ from msgspec import field
 
 from whyrun.actions.base import Action
 from whyrun.actions.data.engine import Engine, literal, opened
-from whyrun.actions.data.params import DataParams, Name
-from whyrun.actions.data.problems import ColumnMissing, UnreadableTable, listed
+from whyrun.actions.data.params import ColumnMissing, DataParams, Name, UnreadableTable, listed
 from whyrun.actions.data.tables import Table, open_tables, reason, with_types
-from whyrun.actions.movers.converting import ConvertParams, convert, output_path, report_conversion
+from whyrun.actions.movers.extracting import ConvertParams, convert, output_path, report_conversion
 from whyrun.actions.parameters import Meta
 from whyrun.errors import did_you_mean
 
@@ -82,7 +81,7 @@ jobs:
 def _read(engine: Engine, params: ReadParams) -> Table:
     import duckdb
 
-    from whyrun.actions.data.files.csv_files import load_csv
+    from whyrun.actions.data.files.text_files import load_csv
 
     delimiter = params.delimiter or ("\t" if params.data.suffix.lower() in (".tsv", ".tab") else ",")
     try:

@@ -10,13 +10,11 @@ from msgspec import field
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.data.engine import Engine, literal, name, opened, position
 from whyrun.actions.data.output import dataset_path, shape, write
-from whyrun.actions.data.params import DataParams, Identifier, Name
-from whyrun.actions.data.problems import UnreadableTable, counted
+from whyrun.actions.data.params import DataParams, Identifier, Name, UnreadableTable, counted
 from whyrun.actions.data.sql import checked_query, create_views, run_query
 from whyrun.actions.data.tables import Column, check_names, open_tables, reason
-from whyrun.actions.movers.batch_writer import as_text
 from whyrun.actions.movers.connections import DuckDbConnection
-from whyrun.actions.movers.extracting import keep_sql, report_rows
+from whyrun.actions.movers.extracting import as_text, keep_sql, report_rows
 from whyrun.actions.movers.statement import Scalar
 from whyrun.actions.parameters import File, Meta
 

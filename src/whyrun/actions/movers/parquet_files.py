@@ -9,10 +9,9 @@ from msgspec import field
 
 from whyrun.actions.base import Action
 from whyrun.actions.data.engine import opened
-from whyrun.actions.data.params import DataParams, Kind, Name
-from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.params import DataParams, Kind, Name, UnreadableTable
 from whyrun.actions.data.tables import open_tables
-from whyrun.actions.movers.converting import ConvertParams, convert, output_path, report_conversion
+from whyrun.actions.movers.extracting import ConvertParams, convert, output_path, report_conversion
 from whyrun.actions.parameters import Meta
 
 _ANY = (".parquet", ".pq", ".csv", ".tsv", "")

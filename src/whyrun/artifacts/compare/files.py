@@ -34,7 +34,7 @@ class ComparerRow(NamedTuple):
 # The order is that of the docs. A file that nothing chooses is compared as text, and if it is none, as bytes.
 COMPARERS: dict[str, ComparerRow] = {
     "json": ComparerRow(
-        "json_values:compare_json",
+        "text:compare_json",
         "JSON",
         "JSON, sections and value outputs",
         "the values are the same, in any order of keys",

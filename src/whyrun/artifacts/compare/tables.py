@@ -16,7 +16,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from whyrun.artifacts.compare.json_values import is_number
 from whyrun.artifacts.compare.result import (
     CompareSettings,
     Comparison,
@@ -27,7 +26,7 @@ from whyrun.artifacts.compare.result import (
     phrase,
     shortened,
 )
-from whyrun.artifacts.compare.text import read_text
+from whyrun.artifacts.compare.text import is_number, read_text
 
 # A number as data files write it. `007` is an ID, not the number 7.
 _NUMBER = re.compile(r"[+-]?(0|[1-9]\d*|(?=\.\d))(\.\d*)?([eE][+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)

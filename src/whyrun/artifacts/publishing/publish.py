@@ -20,7 +20,7 @@ from whyrun import disk
 from whyrun.artifacts.durable import clear_up, temp_name
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, iter_parents, tree_manifest
 from whyrun.artifacts.stat_cache.cache import WrittenFile
-from whyrun.artifacts.stat_cache.file_times import clock_skew, is_settled
+from whyrun.artifacts.stat_cache.rows import clock_skew, is_settled
 from whyrun.artifacts.store import Store
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error

@@ -21,8 +21,18 @@ import msgspec
 from whyrun import disk
 from whyrun.artifacts.durable import atomic_write
 from whyrun.artifacts.hashing import UnfitFolder, bytes_sha256, file_sha256_and_size, tree_manifest
-from whyrun.artifacts.stat_cache.file_times import NEVER, ClockSkews, FileClock, is_open_for_writing, is_settled
-from whyrun.artifacts.stat_cache.rows import CHUNK, Entry, StatRows, in_bytes, signature_of
+from whyrun.artifacts.stat_cache.rows import (
+    CHUNK,
+    NEVER,
+    ClockSkews,
+    Entry,
+    FileClock,
+    StatRows,
+    in_bytes,
+    is_open_for_writing,
+    is_settled,
+    signature_of,
+)
 from whyrun.disk import Area
 from whyrun.errors import WhyrunError, error
 

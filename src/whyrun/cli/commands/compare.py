@@ -16,9 +16,9 @@ from whyrun.facts.subjects import command_arguments, is_id
 
 if TYPE_CHECKING:
     from whyrun.console.render import Failure
+    from whyrun.execution.backends.registry import RunOptions
     from whyrun.execution.compare.compare import ComparedArtifact, CompareOptions, CompareResult
     from whyrun.execution.compare.preview import ComparisonPreview
-    from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.project import Project
 
 SHOWN = 10  # artifacts that differ, and failures, in the summary
@@ -153,8 +153,8 @@ def _notes(project: Project, ids: Sequence[str], result: CompareResult) -> Itera
 def _summary(project: Project, result: CompareResult, failures: Sequence[Failure]) -> Iterator[str]:
     from dataclasses import asdict
 
+    from whyrun.console.files import relative
     from whyrun.console.lines import count, seconds
-    from whyrun.console.paths import relative
     from whyrun.console.render import statuses_text, usage_lines
 
     assert result.run is not None

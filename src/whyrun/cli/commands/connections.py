@@ -3,21 +3,128 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal
 
 import click
 
 from whyrun.cli.output import print_json
-from whyrun.connections.file import FILE_NAME, Connections, Leaf, WrittenConnection
-from whyrun.connections.redact import MASK
-from whyrun.connections.resolve import Unresolved, find
+from whyrun.connections.redact import MASK, Redactor
+from whyrun.connections.resolve import FILE_NAME, Connections, Leaf, Ready, Unresolved, WrittenConnection, find
 from whyrun.connections.text import Text, Variable
-from whyrun.errors import Diagnostic, Exit, InvalidError
+from whyrun.errors import Diagnostic, Exit, InvalidError, to_install
 
-if TYPE_CHECKING:
-    from whyrun.connections.probe import Probed
+# --- tests a connection: `probe` connects to the server and asks for its version --------------------------------------
+
+
+TIMEOUT = 10  # seconds for a server to answer
+LONGEST = 300  # characters of a driver's error message
+
+Fields = Mapping[str, Any]
+# Family, fields and the driver's exception → what the error means; None: unknown.
+ErrorText = Callable[[str, Fields, BaseException], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Probed:
+    """`untried`: there is no driver for this family."""
+
+    status: Literal["ok", "failed", "untried"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Driver:
+    connect: Callable[[Fields, Path], str]
+    extra: str  # the extra of whyrun that installs the package
+
+
+def _unknown_error(family: str, fields: Fields, problem: BaseException) -> str | None:
+    del family, fields, problem
+    return None
+
+
+def probe(family: str, ready: Ready, project: Path, error_text: ErrorText = _unknown_error) -> Probed:
+    """Test one connection. `error_text` explains a driver's error."""
+    driver = DRIVERS.get(family)
+    if driver is None:
+        known = ", ".join(f"`{name}`" for name in DRIVERS)
+        return Probed("untried", f"connections of the family `{family}` cannot be tested; these can: {known}")
+    if ready.missing:
+        names = ", ".join(f"`{name}`" for name in dict.fromkeys(ready.missing))
+        return Probed("failed", f"not in the environment: {names}")
+    if ready.problems:
+        return Probed("failed", "; ".join(problem.message for problem in ready.problems))
+    try:
+        return Probed("ok", driver.connect(ready.real(), project))
+    except ImportError as missing:
+        return Probed("failed", f"it needs `{missing.name}`: {to_install(driver.extra)}")
+    except Exception as problem:  # a driver may raise anything: report it
+        message = " ".join(str(problem).split()) or "no reason given"
+        text = error_text(family, ready.real(), problem) or f"{type(problem).__name__}: {message}"
+        return Probed("failed", Redactor(ready.secrets).text(text)[:LONGEST])
+
+
+def _mysql(fields: Fields, project: Path) -> str:
+    import pymysql
+
+    names = {"host": "host", "port": "port", "user": "user", "password": "password", "database": "database",
+             "socket": "unix_socket", "ssl_ca": "ssl_ca"}  # fmt: skip
+    given = {theirs: fields[ours] for ours, theirs in names.items() if fields.get(ours) is not None}
+    connection = pymysql.connect(**given, connect_timeout=TIMEOUT, read_timeout=TIMEOUT)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT VERSION()")
+            (version,) = cursor.fetchone()
+    finally:
+        connection.close()
+    return f"{'MariaDB' if 'mariadb' in version.lower() else 'MySQL'} {version.partition('-')[0]}"
+
+
+def _postgres(fields: Fields, project: Path) -> str:
+    from adbc_driver_postgresql import dbapi
+
+    names = {"host": "host", "port": "port", "user": "user", "password": "password", "database": "dbname",
+             "sslmode": "sslmode", "sslrootcert": "sslrootcert"}  # fmt: skip
+    given = {theirs: fields[ours] for ours, theirs in names.items() if fields.get(ours) is not None}
+    text = " ".join(f"{name}={_quoted(value)}" for name, value in given.items())
+    with dbapi.connect(f"{text} connect_timeout={TIMEOUT}") as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT current_setting('server_version')")
+        (version,) = cursor.fetchone()
+    return f"PostgreSQL {version}"
+
+
+def _quoted(value: Any) -> str:
+    escaped = str(value).replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def _duckdb(fields: Fields, project: Path) -> str:
+    import duckdb
+
+    path = fields.get("path")
+    if not isinstance(path, str) or not path:
+        raise ValueError("it has no `path:`")
+    with duckdb.connect(str(project / path), read_only=True) as database:
+        row = database.execute("SELECT version(), count(*) FROM duckdb_tables()").fetchone()
+    assert row is not None
+    version, tables = row
+    return f"DuckDB {version.removeprefix('v')}, {tables} table{'' if tables == 1 else 's'}"
+
+
+DRIVERS: Mapping[str, _Driver] = {
+    "duckdb": _Driver(_duckdb, "data"),
+    "mariadb": _Driver(_mysql, "db"),
+    "mysql": _Driver(_mysql, "db"),
+    "postgres": _Driver(_postgres, "db"),
+    "postgresql": _Driver(_postgres, "db"),
+}
+
+
+# --- connections ------------------------------------------------------------------------------------------------------
+
 
 # Connections for display: the text of the file, never the value of a variable or a secret.
 
@@ -111,7 +218,7 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
       whyrun connections test
       whyrun connections test @mysql.primary --json
     """
-    from whyrun.connections.file import FILE_NAME, load_connections
+    from whyrun.connections.resolve import load_connections
     from whyrun.log.runs import project_dir_for
     from whyrun.project import DEFAULT_FILE
 
@@ -148,7 +255,6 @@ def _list(found: Sequence[WrittenConnection], *, as_json: bool) -> None:
 
 def _test(found: Sequence[WrittenConnection], project: Path, *, as_json: bool) -> None:
     from whyrun.actions.base import SECRET_FIELDS
-    from whyrun.connections.probe import probe
     from whyrun.connections.resolve import ready
 
     results: list[tuple[str, Probed]] = []
@@ -168,8 +274,8 @@ def _test(found: Sequence[WrittenConnection], project: Path, *, as_json: bool) -
 
 def _why_failed(family: str, fields: Mapping[str, Any], problem: BaseException) -> str | None:
     """The message that a step with this connection would show; None for a family without a server."""
+    from whyrun.actions.movers import mysql_extract as mysql
     from whyrun.actions.movers.connections import MySqlConnection, PostgresConnection
-    from whyrun.actions.movers.mysql import client as mysql
     from whyrun.actions.movers.postgres import client as postgres
 
     if family in MySqlConnection.families:

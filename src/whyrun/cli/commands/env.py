@@ -12,7 +12,7 @@ from whyrun.cli.output import bytes_text, columns, print_json, print_lines
 from whyrun.errors import error
 
 if TYPE_CHECKING:
-    from whyrun.environments.inventory import Present
+    from whyrun.environments.making import Present
     from whyrun.execution.dispatch.environments import Needed
     from whyrun.project import Project
 
@@ -63,8 +63,7 @@ def _tell(note: str) -> None:
 
 def _list(project: Project, needed: Needed, *, as_json: bool) -> None:
     from whyrun.console.lines import count, listed
-    from whyrun.environments.inventory import present_environments
-    from whyrun.environments.making import environment_folder
+    from whyrun.environments.making import environment_folder, present_environments
     from whyrun.execution.dispatch.environments import images_of
 
     made = {one.folder: one for one in present_environments(project.state.environments)}
@@ -106,7 +105,7 @@ def _digest(reference: str | None) -> str:
 
 
 def _collect(project: Project, *, delete: bool, as_json: bool) -> None:
-    from whyrun.environments.inventory import remove_environments, unused_environments
+    from whyrun.environments.making import remove_environments, unused_environments
     from whyrun.evidence.retention.gc import workflows_of
     from whyrun.log.lock import running_run
 

@@ -109,10 +109,8 @@ def _from_commands(commands: tuple[str, ...], *, as_json: bool) -> None:
     from whyrun.cli.output import print_json
     from whyrun.console.logger import WorkflowLogger
     from whyrun.errors import error
-    from whyrun.execution.onboard.made_already import MadeAlready
-    from whyrun.execution.onboard.tracing import trace_commands
-    from whyrun.execution.onboard.workflow_text import job_names, workflow_text
-    from whyrun.execution.protocol.run_options import RunOptions
+    from whyrun.execution.backends.registry import RunOptions
+    from whyrun.execution.onboard import MadeAlready, job_names, trace_commands, workflow_text
     from whyrun.execution.run.session import run_workflow
     from whyrun.planning.plan import PlanOptions
     from whyrun.project import DEFAULT_FILE, Project

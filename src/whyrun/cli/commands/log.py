@@ -12,7 +12,7 @@ from whyrun.cli.broken_pipe import reader_is_gone
 from whyrun.cli.options import names_and_project
 from whyrun.cli.output import complete_last_run, local_time, print_lines, printed_lines, traceback_lines
 from whyrun.console.lines import TaskStatus
-from whyrun.facts.events import event_details, event_names, status_of, step_of
+from whyrun.facts.history import event_details, event_names, status_of, step_of
 from whyrun.facts.show import step_logs
 from whyrun.facts.subjects import is_run_name
 
@@ -175,7 +175,7 @@ def _saved_copy(project: Project, fields: dict[str, Any]) -> str:
     if fields["event"] != "file_displaced" or not isinstance(sha256, str):
         return ""
     from whyrun.artifacts.hashing import is_sha256
-    from whyrun.console.paths import relative
+    from whyrun.console.files import relative
 
     return f" kept={relative(project.store.path(sha256))}" if is_sha256(sha256) else ""
 

@@ -22,8 +22,8 @@ from whyrun.cli.output import (
 from whyrun.facts.subjects import is_run_name
 
 if TYPE_CHECKING:
+    from whyrun.evidence.parity.fields import Difference, Note, Parity
     from whyrun.evidence.parity.reading import RunEvidence
-    from whyrun.evidence.parity.result import Difference, Note, Parity
 
 _NOUNS = {
     "events": "event",
@@ -131,7 +131,7 @@ def _difference(difference: Difference) -> str:
 
 
 def _description(difference: Difference) -> str:
-    from whyrun.evidence.parity.result import ABSENT
+    from whyrun.evidence.parity.fields import ABSENT
 
     old, new = difference.old, difference.new
     if old is ABSENT and new is ABSENT:
@@ -151,7 +151,7 @@ def _content(value: Any) -> str:
 
 
 def _side(value: Any) -> str:
-    from whyrun.evidence.parity.result import ABSENT
+    from whyrun.evidence.parity.fields import ABSENT
 
     if isinstance(value, str) and _HASH.fullmatch(value):
         return short(value)

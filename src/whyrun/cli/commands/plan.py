@@ -196,7 +196,7 @@ def print_plan(found: Planned, text: str) -> None:
     click.echo(Paint.for_stream(sys.stdout, os.environ).explained(text), color=True)
     reads = found.snapshot.reads
     if reads.unbound or reads.outdated:
-        from whyrun.planning.answers.told import told
+        from whyrun.planning.answers.plan_diff import told
 
         for line in told(reads):
             click.echo(printable(line))

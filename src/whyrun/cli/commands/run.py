@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from whyrun.console.logger import WorkflowLogger
     from whyrun.console.render import Failure
+    from whyrun.execution.backends.registry import RunOptions
     from whyrun.execution.compare.compare import CompareResult
-    from whyrun.execution.protocol.run_options import RunOptions
     from whyrun.execution.run.session import RunResult
     from whyrun.log.events import StepSkipped
     from whyrun.money import Totals
@@ -255,7 +255,7 @@ def rerun_options(options: PlanOptions, run_options: RunOptions, unfinished: lis
 def summary(
     project: Project, result: RunResult, failures: list[Failure], saved_time: float, options: str, saved_money: Totals
 ) -> str:
-    from whyrun.console.paths import relative
+    from whyrun.console.files import relative
     from whyrun.console.render import NextCommands, SummaryFacts, run_summary
 
     assert result.run is not None

@@ -13,7 +13,7 @@ from whyrun.cli.output import columns, complete_last_run, duration_text, local_t
 from whyrun.errors import error
 
 if TYPE_CHECKING:
-    from whyrun.evidence.queries.run_list import RunSummary
+    from whyrun.evidence.queries.history import RunSummary
     from whyrun.log.tombstones import Tombstone
     from whyrun.project import Project
 
@@ -65,7 +65,7 @@ def command(project: Project, show_all: bool, as_json: bool) -> None:
       whyrun runs
       whyrun runs then-now.yaml --json
     """
-    from whyrun.evidence.queries.run_list import list_runs
+    from whyrun.evidence.queries.history import list_runs
     from whyrun.facts.history import runs_json
 
     complete_last_run(project)

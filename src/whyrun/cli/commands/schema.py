@@ -26,7 +26,7 @@ def command(kind: str, _json: bool) -> None:
     if kind == "workflow":
         from whyrun.workflow.parsing.parse import workflow_schema as schema
     elif kind == "plan":
-        from whyrun.workflow.composition.plan_file.schema import plan_schema as schema
+        from whyrun.workflow.composition.plan_file.dataset_plan import plan_schema as schema
     else:
-        from whyrun.workflow.composition.plan_file.schema import manifest_schema as schema
+        from whyrun.workflow.composition.plan_file.manifest import manifest_schema as schema
     click.echo(json.dumps(schema(), indent=2, ensure_ascii=False))

@@ -26,7 +26,7 @@ from whyrun.facts.subjects import is_id
 
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact, StaleFile
-    from whyrun.evidence.queries.run_list import Unfinished
+    from whyrun.evidence.queries.history import Unfinished
     from whyrun.facts.status import Status
     from whyrun.project import Project
 

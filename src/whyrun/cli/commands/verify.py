@@ -121,7 +121,7 @@ def _lines(found: Verification, show_all: bool) -> Iterator[str]:
 
 
 def _problem(problem: VerifyProblem) -> Iterator[str]:
-    from whyrun.console.paths import relative
+    from whyrun.console.files import relative
 
     location = relative(problem.file)
     if problem.line is not None:

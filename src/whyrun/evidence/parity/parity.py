@@ -19,10 +19,25 @@ from msgspec import UNSET, to_builtins
 
 from whyrun.artifacts.compare.result import CompareSettings, Comparison, counted
 from whyrun.artifacts.hashing import canonical_json
-from whyrun.evidence.parity.fields import ComparedEvent, compared_command, compared_events
-from whyrun.evidence.parity.reading import PRINTED, Artifact, RunEvidence, check_two_runs, random_files
-from whyrun.evidence.parity.reads import reads_differences
-from whyrun.evidence.parity.result import ABSENT, Difference, Kind, Note, Parity, leaf_differences
+from whyrun.evidence.parity.fields import (
+    ABSENT,
+    ComparedEvent,
+    Difference,
+    Kind,
+    Note,
+    Parity,
+    compared_command,
+    compared_events,
+    leaf_differences,
+)
+from whyrun.evidence.parity.reading import (
+    PRINTED,
+    Artifact,
+    RunEvidence,
+    check_two_runs,
+    random_files,
+    reads_differences,
+)
 from whyrun.evidence.verify.consistency import DURATION
 from whyrun.ids import file_name
 from whyrun.log import events as ev
@@ -419,8 +434,7 @@ def table_shape(blob: Path, suffix: str) -> tuple[int, dict[str, str]] | None:
     except ImportError:
         return None
     from whyrun.actions.data.engine import opened
-    from whyrun.actions.data.params import DataParams
-    from whyrun.actions.data.problems import DataError
+    from whyrun.actions.data.params import DataError, DataParams
     from whyrun.actions.data.tables import open_table
 
     with tempfile.TemporaryDirectory(prefix="whyrun-parity-") as folder:

@@ -16,6 +16,7 @@ import msgspec
 from whyrun.artifacts.hashing import file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.errors import error
+from whyrun.evidence.parity.fields import ABSENT, Difference
 from whyrun.evidence.run_directory import Metric
 from whyrun.evidence.verify.consistency import COMMANDS_FILE, METRICS_FILE, RecordedCommand
 from whyrun.evidence.verify.verify import verify
@@ -23,6 +24,7 @@ from whyrun.ids import file_name
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.journal import EVENTS_FILE, STATUS_FILE, read_events
+from whyrun.log.reads import LongReads
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 
 PRINTED = re.compile(r"steps/[^/]+/(stdout|stderr)\.log")
@@ -230,3 +232,30 @@ def _check_artifacts(evidence: RunEvidence) -> None:
         for file in store.read_tree(event.sha256).files if event.type == "directory" else ():
             if not store.has(file.sha256):
                 store.check(file.sha256)
+
+
+# --- compares what the steps of two runs read undeclared, where strace watched the step in both -----------------------
+# else one run may have. seen more.
+
+
+def reads_differences(old: RunEvidence, new: RunEvidence) -> Iterator[Difference]:
+    ours, theirs = (
+        {event.step_id: event for event in side.events if isinstance(event, ev.StepComplete) and event.traced}
+        for side in (old, new)
+    )
+    for step in sorted(ours.keys() & theirs.keys()):
+        was, now = (_contents(side[step]) for side in (ours, theirs))
+        title, seq = f"step_complete {step}", min(ours[step].seq, theirs[step].seq)
+        for path in sorted({*was, *now}):
+            before, after = was.get(path, ABSENT), now.get(path, ABSENT)
+            if before != after and "unknown" not in (before, after):
+                yield Difference("event", title, f"observed.{path}", before, after, step_id=step, seq=seq)
+
+
+def _contents(event: ev.StepComplete) -> dict[str, Any]:
+    """Path → its content or kind. Of a long list, its digest stands for all."""
+    if event.observed is None:
+        return {}
+    if isinstance(event.observed, LongReads):
+        return {"": event.observed.digest}
+    return {read.path: read.sha256 or read.kind for read in event.observed}

@@ -31,10 +31,9 @@ from whyrun.artifacts.store import Store
 from whyrun.errors import WhyrunError
 from whyrun.evidence.composition.run_folder import MANIFEST_FILE, input_links, link_target
 from whyrun.evidence.referenced_blobs import referenced_hashes, stored_folder_files, stored_names
+from whyrun.evidence.verify.derived_files import LinkCheck, check_summaries
 from whyrun.evidence.verify.lines import described
-from whyrun.evidence.verify.links import LinkCheck
 from whyrun.evidence.verify.report import PLAN_AGAIN, Checked, Findings, Kind, VerifyProblem
-from whyrun.evidence.verify.summaries import check_summaries
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import value_hash_problem

@@ -28,7 +28,7 @@ from whyrun.execution.adopt.adoptable import (
     not_adoptable,
     stored_version,
 )
-from whyrun.execution.adopt.decision_run import DecisionRun, decision_run, user_name
+from whyrun.execution.adopt.keep import DecisionRun, decision_run, user_name
 from whyrun.execution.dispatch.step_builder import recorded_bindings
 from whyrun.execution.protocol.messages import OutputResult, OutputSpec
 from whyrun.execution.recording.publisher import PublishedHashes, Publisher, path_and_section, published_hashes

@@ -18,14 +18,13 @@ from whyrun.console.files import output_label
 from whyrun.console.lines import TaskStatus, file_text, listed, seconds, task_text
 from whyrun.console.preview import task_name
 from whyrun.execution.backends.base import Backend
-from whyrun.execution.backends.registry import backend_for
+from whyrun.execution.backends.registry import RunOptions, backend_for
 from whyrun.execution.compare.preview import ComparisonPreview, Subject, subjects_of
 from whyrun.execution.dispatch.dispatch import ActiveStep, PreparedStep, Recalled
 from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.dispatch.step_builder import manifest
 from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.protocol.messages import EarlierVersion, RequestRemembered, StepFinished
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.recorded import RecordedArtifact, recorded_artifacts
 from whyrun.execution.recording.recorder import Recorder, Reporter

@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from whyrun.console.lines import TaskLine, TaskStatus, count, runtime_text, task_text
 from whyrun.console.preview import task_name
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.preflight import check_limits, check_resources, resource_limits
 from whyrun.graph.fingerprint import counts, recorded_suffix
 from whyrun.graph.layers import compute_layers

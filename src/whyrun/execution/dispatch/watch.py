@@ -7,7 +7,7 @@ the same time, too. What strace saw of that instance, beyond what the audit hook
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -16,13 +16,39 @@ from whyrun.console.lines import listed
 from whyrun.execution.dispatch.dispatch import ActiveStep
 from whyrun.execution.protocol.framing import nanoseconds
 from whyrun.execution.protocol.messages import StepFinished
-from whyrun.execution.recording.observed import Observations
-from whyrun.execution.recording.present_reads import PresentReads
+from whyrun.execution.recording.observed import Observations, PresentReads
 from whyrun.execution.recording.publisher import Publisher
-from whyrun.planning.plan import Plan
-from whyrun.planning.tracing import jobs_to_trace
+from whyrun.planning.input_changes import InputChanged
+from whyrun.planning.plan import Plan, PlannedJob
 from whyrun.project_config import Trace
+from whyrun.snapshot.reads import package_changes
 from whyrun.snapshot.snapshot import PlanningSnapshot
+
+# --- which jobs of a plan are to be traced: what only a trace sees of them may have changed ---------------------------
+
+
+def jobs_to_trace(snapshot: PlanningSnapshot, planned: Iterable[PlannedJob]) -> frozenset[str]:
+    """The jobs of which no instance was traced, or whose script, action, packages or undeclared reads have changed
+    since the last success of a planned instance. (A script may be an input, so every changed input counts.)"""
+    found: set[str] = set()
+    for job in planned:
+        table, _ = snapshot.dependency_graph.table_at(job.node)
+        if table.name in found or job.reuse is not None:
+            continue
+        changed = any(isinstance(reason, InputChanged) for reason in job.reasons)
+        if changed or not snapshot.reads.is_traced(table.name) or _packages_changed(snapshot, job.node):
+            found.add(table.name)
+    return frozenset(found)
+
+
+def _packages_changed(snapshot: PlanningSnapshot, node: int) -> bool:
+    record = snapshot.record(node)
+    success = record.last_success() if record is not None else None
+    return success is not None and bool(package_changes(snapshot, node, success))
+
+
+# --- which steps strace watches ---------------------------------------------------------------------------------------
+
 
 UNDECLARED = "UndeclaredRead"
 

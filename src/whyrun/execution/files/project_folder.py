@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from whyrun.actions.code.editable import BUNDLED
-from whyrun.execution.files.displaced import displace, put_back
-from whyrun.execution.files.scratch import Scratch
+from whyrun.execution.files.scratch import Scratch, displace, put_back
 from whyrun.execution.files.tree_removal import remove
 
 

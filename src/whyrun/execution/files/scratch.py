@@ -11,20 +11,80 @@ import mmap
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
+import msgspec
+
 from whyrun import disk
-from whyrun.artifacts.stat_cache.file_times import is_local
+from whyrun.artifacts.stat_cache.rows import is_local
 from whyrun.connections.redact import Redactor
 from whyrun.disk import Area
-from whyrun.execution.files.displaced import put_back
 from whyrun.execution.files.safe_files import append, copy_as_it_is, file_parts
 from whyrun.execution.files.tree_removal import DEEPEST, drop_too_deep, is_real_folder, remove
 from whyrun.ids import file_name
+
+# --- what stands at the paths that a step writes itself (`workdir: project`), put aside while the step runs -----------
+# So a stale file is never collected, and a step that fails or is killed leaves what was there. A journal in the scratch
+# folder says what was put aside; it is written first. Whoever ends the step puts it back: its worker, the backend if
+# the worker died, or the next run if the host died as well. A kill may interrupt each of them, and putting back be
+# repeated.
+
+
+JOURNAL, _DISPLACED = "displaced.json", "displaced"
+
+
+class _Journal(msgspec.Struct, frozen=True):
+    project: str
+    paths: list[str]  # relative to it
+    there: list[bool]  # whether something stood there
+
+
+def displace(scratch: Path, project: Path, paths: Iterable[str]) -> None:
+    """Put aside what stands at these paths."""
+    names = sorted(set(paths))
+    if not names:
+        return
+    journal = _Journal(str(project), names, [os.path.lexists(project / name) for name in names])
+    (scratch / _DISPLACED).mkdir(exist_ok=True)
+    part = scratch / f"{JOURNAL}.part"
+    part.write_bytes(msgspec.json.encode(journal))
+    disk.rename(Area.STEP, part, scratch / JOURNAL)
+    for number, name in enumerate(names):
+        if journal.there[number]:
+            disk.rename(Area.STEP, project / name, scratch / _DISPLACED / str(number))
+
+
+def put_back(scratch: Path) -> None:
+    """Put everything back. What the step left there, which nobody has collected, becomes part of its scratch files."""
+    try:
+        journal = msgspec.json.decode((scratch / JOURNAL).read_bytes(), type=_Journal)
+    except FileNotFoundError:
+        return
+    project = Path(journal.project)
+    for number, name in enumerate(journal.paths):
+        aside, path = scratch / _DISPLACED / str(number), project / name
+        untouched = journal.there[number] and not os.path.lexists(aside)  # it was not put aside, or is back already
+        if not untouched and os.path.lexists(path):
+            _keep(path, scratch / "work" / name)
+        if os.path.lexists(aside):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            disk.rename(Area.STEP, aside, path)
+    os.unlink(scratch / JOURNAL)
+
+
+def _keep(path: Path, kept: Path) -> None:
+    """Keep a partial output as evidence."""
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    if not os.path.lexists(kept):
+        disk.rename(Area.STEP, path, kept)
+
+
+# --- the scratch folder -----------------------------------------------------------------------------------------------
+
 
 _LOGS = ("stdout", "stderr")
 _KEPT = ("work", "out", "tmp", "home")  # folders that are kept after a failure

@@ -11,7 +11,7 @@ from whyrun.artifacts.publishing.publish import Displaced, publish
 from whyrun.artifacts.publishing.sections import SharedFiles
 from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.artifacts.store import Store
-from whyrun.console.paths import relative
+from whyrun.console.files import relative
 from whyrun.errors import WhyrunError
 from whyrun.execution.recording.recorder import Recorder
 from whyrun.graph.tables import JobTable

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from whyrun.errors import WhyrunError, error
-from whyrun.execution.protocol.run_options import RunOptions
+from whyrun.execution.backends.registry import RunOptions
 from whyrun.money import DEFAULT_CURRENCY, Totals, add, check_currency, decimal, shown
 from whyrun.planning.answers.prices import Prices, expected_prices
 from whyrun.planning.plan import Plan

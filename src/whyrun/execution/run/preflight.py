@@ -21,13 +21,12 @@ from whyrun.disk import Area
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean, error
 from whyrun.evidence.composition.run_folder import finish_run
 from whyrun.evidence.run_directory import RunDirectory
-from whyrun.execution.backends.registry import capabilities_of
+from whyrun.execution.backends.registry import RunOptions, capabilities_of
 from whyrun.execution.backends.remote.site import MARKER as SITE_MARKER
 from whyrun.execution.backends.remote.site import SCRATCH as SITE_SCRATCH
 from whyrun.execution.files.safe_files import fetch_tree_below, head_below
 from whyrun.execution.files.scratch import MARKER_SIZE, NESTED_SITES, Scratch, drop_links, read_marker, step_folder
 from whyrun.execution.files.tree_removal import is_real_folder
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.worker.processes import end_workers
 from whyrun.graph.tables import Graph
 from whyrun.ids import file_name, split_site

@@ -2,7 +2,7 @@
 
 One thread, one loop: examine the ready steps, submit them to the backend, handle the messages that come back. The
 decisions (is a step active, what does it consume, can an earlier result be reused) are made by the same pure functions
-that made the plan. The states of the steps change by the table in `step_states`.
+that made the plan. The states of the steps change by the table in `scheduler`.
 """
 
 from __future__ import annotations
@@ -37,11 +37,10 @@ from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.step_lines import StepFailure
 from whyrun.execution.recording.totals import RunCounts, Usage
 from whyrun.execution.run.budget import Budget
-from whyrun.execution.run.scheduler import Retries, Scheduler
+from whyrun.execution.run.scheduler import FAILURES, Retries, Scheduler, StepState
 from whyrun.execution.run.shared_results import RunSharing
 from whyrun.execution.run.spending import Spending
 from whyrun.execution.run.step_outcomes import FinishedStep, PendingSections, StepOutcomes, StepResults, edited_code
-from whyrun.execution.run.step_states import FAILURES, StepState
 from whyrun.execution.run.termination import Termination
 from whyrun.execution.worker.failure import STORE_DAMAGED
 from whyrun.graph.tables import JobTable

@@ -16,14 +16,13 @@ from whyrun.console.files import input_size
 from whyrun.console.lines import TaskStatus, count, seconds
 from whyrun.errors import WhyrunError, error, in_short
 from whyrun.execution.backends.base import Backend
-from whyrun.execution.backends.registry import backend_for
+from whyrun.execution.backends.registry import RunOptions, backend_for
 from whyrun.execution.dispatch.code_guard import CodeGuard, NamedCode
 from whyrun.execution.dispatch.environments import resolve_tags
 from whyrun.execution.dispatch.run_secrets import RunSecrets, needed_secrets
 from whyrun.execution.dispatch.step_builder import manifest
 from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.files.scratch import remove_scratch_folders
-from whyrun.execution.protocol.run_options import RunOptions
 from whyrun.execution.recording.composition import composition_section, keep_datasets
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.recorder import Recorder, Reporter
@@ -50,7 +49,7 @@ from whyrun.log.repair import RepairReport, repair
 from whyrun.log.runs import WorkflowState
 from whyrun.log.tombstones import remove_pruned_folders
 from whyrun.planning.answers.listing import narrow_patterns
-from whyrun.planning.answers.told import told
+from whyrun.planning.answers.plan_diff import told
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.reasons import UpstreamDirty

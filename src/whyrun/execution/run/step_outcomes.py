@@ -24,7 +24,7 @@ from whyrun.execution.recording.observed import NOTHING_OBSERVED, ObservedFields
 from whyrun.execution.recording.publisher import Publisher, path_and_section
 from whyrun.execution.recording.recorded import RecordedArtifact, recorded_artifacts
 from whyrun.execution.recording.step_lines import StepFailure, StepLines
-from whyrun.execution.run.step_states import SUCCEEDED, StepStates
+from whyrun.execution.run.scheduler import SUCCEEDED, StepStates
 from whyrun.execution.worker.failure import MADE_AGAIN
 from whyrun.execution.worker.materialize import CHANGED_DURING_RUN
 from whyrun.graph.tables import ArtifactAt, Graph, InputAt, JobTable

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json, walk_tree
 from whyrun.artifacts.publishing.sections import section_bytes
-from whyrun.artifacts.stat_cache.file_times import is_open_for_writing
+from whyrun.artifacts.stat_cache.rows import is_open_for_writing
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import Redactor
 from whyrun.errors import WhyrunError

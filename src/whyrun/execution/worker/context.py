@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from whyrun.actions.base import plain
 from whyrun.connections.redact import Redactor
+from whyrun.console.files import described_files
 from whyrun.console.lines import TaskStatus, task_status
-from whyrun.console.paths import described_files
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import (

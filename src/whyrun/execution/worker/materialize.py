@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 
 from whyrun.actions.base import Named, TextFile
-from whyrun.artifacts.damaged_blobs import remove_if_damaged
+from whyrun.artifacts.durable import remove_if_damaged
 from whyrun.artifacts.hashing import bytes_sha256, file_sha256, tree_manifest
-from whyrun.artifacts.stat_cache.file_times import ClockSkews, is_open_for_writing, is_settled
+from whyrun.artifacts.stat_cache.rows import ClockSkews, is_open_for_writing, is_settled
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import SHORTEST
-from whyrun.execution.files.private_copy import PrivateCopies
+from whyrun.execution.files.input_views import PrivateCopies
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.messages import ExecStep, InputSource, InputSpec, StepCfg
 from whyrun.execution.worker.failure import StepError, store_damaged

@@ -18,13 +18,11 @@ from whyrun.actions.builtin.shell import as_text
 from whyrun.actions.code.source_loader import Version, compile_ahead, take_compiled, take_recorded_reads
 from whyrun.actions.registry.load import LoadedAction, libraries_of, load_action, look_up
 from whyrun.artifacts.compare.result import Comparison
-from whyrun.artifacts.stat_cache.file_times import ClockSkews, FileClock
-from whyrun.artifacts.stat_cache.rows import Signature
+from whyrun.artifacts.stat_cache.rows import ClockSkews, FileClock, Signature
 from whyrun.artifacts.store import Store
 from whyrun.connections.redact import NOTHING_SECRET, Redactor
 from whyrun.errors import WhyrunError, in_short
-from whyrun.execution.files.input_views import ReadOnlyViews
-from whyrun.execution.files.private_copy import PrivateCopies
+from whyrun.execution.files.input_views import PrivateCopies, ReadOnlyViews
 from whyrun.execution.files.project_folder import ProjectFolder
 from whyrun.execution.files.scratch import step_folder
 from whyrun.execution.protocol.framing import WorkerStart, describe_exit, encode, timestamp

@@ -14,8 +14,7 @@ from functools import cached_property
 import msgspec
 
 from whyrun.errors import Diagnostic
-from whyrun.graph.paths import folders_of, surely_apart
-from whyrun.graph.publishing.patterns import Pattern
+from whyrun.graph.paths import Pattern, folders_of, surely_apart
 from whyrun.graph.tables import Graph, JobTable, OutputColumn
 from whyrun.ids import site_of, split_site
 from whyrun.workflow.advice import Advice, own_path, worded

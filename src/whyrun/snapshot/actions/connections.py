@@ -26,7 +26,7 @@ from whyrun.workflow.nodes import below
 
 if TYPE_CHECKING:
     from whyrun.actions.description import ActionInfo
-    from whyrun.connections.file import Connections
+    from whyrun.connections.resolve import Connections
 
 Path = tuple[str | int, ...]
 Recorded = Mapping[str, Mapping[str, Any]]  # job → slot → {"same": value} or {"values": […], "rows": [which of them]}
@@ -160,8 +160,12 @@ class _Connecting:
         return value if accepted is None else self.connection(value, accepted, path)
 
     def connection(self, reference: str, accepted: ConnectionSlot, path: Path) -> Any:
-        from whyrun.connections.file import FILE_NAME  # few workflows have connections
-        from whyrun.connections.resolve import Unresolved, find, planned
+        from whyrun.connections.resolve import (
+            FILE_NAME,  # few workflows have connections
+            Unresolved,
+            find,
+            planned,
+        )
 
         if self.info.typed and not CONNECTION_REFERENCE.fullmatch(reference):
             return reference  # reported with its type

@@ -55,6 +55,8 @@ class InputReader(msgspec.Struct, frozen=True):
         if isinstance(term, InputAt | ArtifactAt):
             return self._source(term)
         if isinstance(term, Group):
+            if any(isinstance(each, ArtifactAt) and each.element is not None for each in term.members):
+                return UNKNOWN  # how many elements there are
             members = [self._source(member) for member in term.members]
             if any(member is UNKNOWN for member in members):
                 return UNKNOWN
@@ -62,7 +64,9 @@ class InputReader(msgspec.Struct, frozen=True):
         return UNKNOWN  # it depends on results of a run: an expression, `first`
 
     def _source(self, source: Source) -> Any:
-        return self._input(source.value) if isinstance(source, InputAt) else self.artifact(source)
+        if isinstance(source, InputAt):
+            return self._input(source.value)
+        return UNKNOWN if source.element is not None else self.artifact(source)
 
     def _input(self, value: InputValue) -> Any:
         if value.elements is not None:

@@ -288,7 +288,7 @@ class InputObserver:
         return self._files(lambda i: id_, type_, [value], place, hint)[0]
 
     def _sheet(self, id_: str, type_: Type, path: str, place: Place) -> InputValue | None:
-        from whyrun.snapshot.observing.sheets import read_sheet  # imported late: most workflows have none
+        from whyrun.snapshot.observing.computed import read_sheet  # imported late: most workflows have none
 
         shown = self._relative(path)
         rows, problems = read_sheet(id_, Path(self._absolute(path)), shown, place)

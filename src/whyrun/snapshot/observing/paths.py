@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from whyrun.artifacts.hashing import iter_parents
 from whyrun.errors import Diagnostic
+from whyrun.graph.paths import Pattern, fixed_parts, is_pattern
 from whyrun.graph.publishing.conflicts import (
     LinksOnDisk,
     PublishedOutputs,
@@ -28,7 +29,6 @@ from whyrun.graph.publishing.conflicts import (
     reserved_folder_problems,
     reserved_folders_in_patterns,
 )
-from whyrun.graph.publishing.patterns import Pattern, fixed_parts, is_pattern
 from whyrun.graph.tables import Graph
 from whyrun.ids import split_site
 from whyrun.project_config import CONFIG_FILE

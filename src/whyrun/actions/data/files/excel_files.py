@@ -15,7 +15,7 @@ from typing import Any
 
 from whyrun.actions.data.engine import ROW, Engine, position
 from whyrun.actions.data.kinds import TYPE_OF
-from whyrun.actions.data.problems import UnreadableTable, listed
+from whyrun.actions.data.params import UnreadableTable, listed
 from whyrun.actions.data.tables import Column, Source, check_names
 from whyrun.errors import did_you_mean
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from whyrun.actions.data.engine import ROW, Engine, position
 from whyrun.actions.data.kinds import TYPE_OF
-from whyrun.actions.data.problems import UnreadableTable
+from whyrun.actions.data.params import UnreadableTable
 from whyrun.actions.data.tables import Column, Source, check_names
 
 _BATCH = 50_000  # rows

@@ -8,11 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from whyrun.actions.data.engine import ROW, Engine, name, position
-from whyrun.actions.data.joining.hints import type_hint
-from whyrun.actions.data.joining.keys import KEY, Packing, check_spellings, packing, stray_text, without_nan
+from whyrun.actions.data.joining.keys import KEY, Packing, check_spellings, packing, stray_text, type_hint, without_nan
 from whyrun.actions.data.kinds import KINDS, wider
 from whyrun.actions.data.output import Written, write_table
-from whyrun.actions.data.problems import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
+from whyrun.actions.data.params import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
 from whyrun.actions.data.tables import Column, Table, has_value
 
 # --- counting matches --------------------------------------------------------------------------------------------

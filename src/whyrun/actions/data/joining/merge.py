@@ -13,8 +13,15 @@ from whyrun.actions.base import Action
 from whyrun.actions.data.engine import Engine, opened
 from whyrun.actions.data.joining.join import Join, KeyMatch, joined_table, write_join
 from whyrun.actions.data.output import dataset_path, report, shape
-from whyrun.actions.data.params import CombiningParams, DataParams, Name
-from whyrun.actions.data.problems import CardinalityNotChecked, CardinalityViolated, DataError, counted
+from whyrun.actions.data.params import (
+    CardinalityNotChecked,
+    CardinalityViolated,
+    CombiningParams,
+    DataError,
+    DataParams,
+    Name,
+    counted,
+)
 from whyrun.actions.data.tables import Table, open_tables
 from whyrun.actions.parameters import File, Files, Meta
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from whyrun.actions.data.engine import ROW, Engine, literal, name
 from whyrun.actions.data.joining.keys import stray_text
 from whyrun.actions.data.kinds import wider
-from whyrun.actions.data.problems import ColumnsClash, ColumnsDiffer, counted, listed
+from whyrun.actions.data.params import ColumnsClash, ColumnsDiffer, counted, listed
 from whyrun.actions.data.tables import Column, Table, has_value
 
 PART = "__whyrun_part"

@@ -10,11 +10,20 @@ from typing import Annotated, Any, ClassVar
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.data.engine import opened
 from whyrun.actions.data.output import dataset_path
-from whyrun.actions.data.problems import QueryFailed, ValueNotConvertible
+from whyrun.actions.data.params import QueryFailed, ValueNotConvertible
 from whyrun.actions.data.tables import check_names
-from whyrun.actions.movers.batch_writer import MAX_DIGITS, Field, WrittenRows, write_batches
 from whyrun.actions.movers.connections import PostgresConnection
-from whyrun.actions.movers.extracting import ExtractParams, in_thread, keep_sql, report_extract, stopping
+from whyrun.actions.movers.extracting import (
+    MAX_DIGITS,
+    ExtractParams,
+    Field,
+    WrittenRows,
+    in_thread,
+    keep_sql,
+    report_extract,
+    stopping,
+    write_batches,
+)
 from whyrun.actions.movers.postgres.client import connected, failed, literal, quoted, reader_of
 from whyrun.actions.movers.statement import POSTGRES, Dialect, filled
 from whyrun.actions.parameters import Meta

@@ -12,19 +12,21 @@ from msgspec import field
 
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.data.engine import Engine, opened
-from whyrun.actions.data.params import DataParams, Name
-from whyrun.actions.data.problems import ColumnMissing, DataError, ValueNotConvertible, counted, listed
+from whyrun.actions.data.params import ColumnMissing, DataError, DataParams, Name, ValueNotConvertible, counted, listed
 from whyrun.actions.data.tables import Table, open_tables
 from whyrun.actions.movers.connections import PostgresConnection, without_password
 from whyrun.actions.movers.extracting import in_thread, keep_sql, report_rows, stopping
-from whyrun.actions.movers.postgres.client import connected, literal, quoted, server_message
-from whyrun.actions.movers.postgres.conversions import (
+from whyrun.actions.movers.postgres.client import (
     Conversion,
     CopiedColumn,
     TableColumn,
+    connected,
     conversion,
     copied_column,
     is_exact,
+    literal,
+    quoted,
+    server_message,
 )
 from whyrun.actions.parameters import File, Meta
 from whyrun.errors import did_you_mean

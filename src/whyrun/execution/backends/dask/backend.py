@@ -24,7 +24,7 @@ from whyrun.errors import error, to_install
 from whyrun.execution.backends.base import NO_NEEDS, Session, StepNeeds, Wakeup, remove_queued
 from whyrun.execution.backends.dask.cluster import ANSWER, START, ClusterLost, DaskCluster
 from whyrun.execution.backends.dask.payload import Payloads, fetch_results
-from whyrun.execution.backends.dask.slurm import check_slurm
+from whyrun.execution.backends.dask.slurm import SLURM, check_certificates, check_slurm
 from whyrun.execution.backends.dask.tasks import (
     DaskWorkers,
     SentStep,
@@ -34,7 +34,6 @@ from whyrun.execution.backends.dask.tasks import (
     cluster_resources,
     loss_messages,
 )
-from whyrun.execution.backends.dask.tls import SLURM, check_certificates
 from whyrun.execution.backends.dask.watch import Watch
 from whyrun.execution.backends.remote.remote_worker import RemoteJob
 from whyrun.execution.protocol.messages import ExecStep, Message, StepFinished

@@ -17,8 +17,7 @@ from typing import Any, TypeAlias
 
 from whyrun import __version__
 from whyrun.execution.backends.base import PrepareFailed, Session
-from whyrun.execution.backends.dask.slurm import SlurmJobs
-from whyrun.execution.backends.dask.tls import SLURM, own_security, unprotected
+from whyrun.execution.backends.dask.slurm import SLURM, SlurmJobs, own_security, unprotected
 from whyrun.execution.bundle import unpack
 from whyrun.execution.files.scratch import NESTED_SITES
 

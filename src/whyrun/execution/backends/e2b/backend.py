@@ -24,10 +24,11 @@ from whyrun.execution.backends.e2b.calls import (
     GONE,
     OUTAGE,
     SDK_ERRORS,
+    CommandFailed,
+    Files,
     SandboxConnection,
     short_message,
 )
-from whyrun.execution.backends.e2b.files import CommandFailed, Files
 from whyrun.execution.backends.e2b.stream import Stream
 from whyrun.execution.backends.remote import setup as remote_setup
 from whyrun.execution.backends.remote.remote_worker import RemoteWorker

@@ -25,27 +25,31 @@ from whyrun.execution.backends.remote import site
 from whyrun.execution.backends.remote.process import ProcessTransport
 from whyrun.execution.backends.remote.remote_worker import RemoteWorker
 from whyrun.execution.backends.remote.threaded import ThreadedBackend
-from whyrun.execution.backends.sandbox import seccomp
-from whyrun.execution.backends.sandbox.bubblewrap import (
-    Limits,
-    Mount,
-    SandboxSpec,
-    Tools,
-    Visible,
-    sandbox_argv,
-    view_argv,
-)
-from whyrun.execution.backends.sandbox.confinement import scopes_sockets
+from whyrun.execution.backends.sandbox.confinement import is_known, scopes_sockets
 from whyrun.execution.backends.sandbox.instance import (
+    Measured,
     SandboxInstance,
+    Watch,
     copy_visible,
     make_visible,
     private_folder,
     visible_folder,
 )
 from whyrun.execution.backends.sandbox.launcher import ForkServer, SandboxFailed, real_user
-from whyrun.execution.backends.sandbox.view import Machine, interpreter_view, is_shown, programs, search_path
-from whyrun.execution.backends.sandbox.watch import Measured, Watch
+from whyrun.execution.backends.sandbox.view import (
+    Limits,
+    Machine,
+    Mount,
+    SandboxSpec,
+    Tools,
+    Visible,
+    interpreter_view,
+    is_shown,
+    programs,
+    sandbox_argv,
+    search_path,
+    view_argv,
+)
 from whyrun.execution.bundle.bundle import PROJECT, unpack
 from whyrun.execution.files.scratch import Scratch
 
@@ -287,7 +291,7 @@ def _half_of_memory() -> int:
 def gaps(machine: str, sockets: bool) -> list[str]:
     """`machine`: the kind of processor; `sockets`: whether a step can reach abstract sockets of the host."""
     found = []
-    if not seccomp.is_known(machine):
+    if not is_known(machine):
         found.append(f"sandboxes on this machine ({machine}) do not filter system calls: its processor has no filter")
     if sockets:
         found.append(

@@ -26,9 +26,15 @@ from typing import NoReturn
 
 import msgspec
 
-from whyrun.execution.backends.sandbox import seccomp
-from whyrun.execution.backends.sandbox.bubblewrap import sandbox_argv
-from whyrun.execution.backends.sandbox.confinement import check_confined, confine, die_with_parent, enter, limit
+from whyrun.execution.backends.sandbox.confinement import (
+    check_confined,
+    confine,
+    die_with_parent,
+    enter,
+    filter_program,
+    is_known,
+    limit,
+)
 from whyrun.execution.backends.sandbox.launcher import (
     DESCRIPTORS,
     REQUEST_LIMIT,
@@ -39,6 +45,7 @@ from whyrun.execution.backends.sandbox.launcher import (
     decode_request,
     encode,
 )
+from whyrun.execution.backends.sandbox.view import sandbox_argv
 from whyrun.execution.protocol.framing import WorkerStart
 from whyrun.execution.worker import main as worker
 
@@ -126,10 +133,10 @@ def _make_sandbox(request: Request) -> tuple[subprocess.Popen[bytes], int]:
 
 def _call_filter() -> int | None:
     """A file with the filter of system calls, for bubblewrap: the process that holds the sandbox is filtered, too."""
-    if not seccomp.is_known(os.uname().machine):
+    if not is_known(os.uname().machine):
         return None
     descriptor = os.memfd_create("whyrun-call-filter")
-    os.write(descriptor, seccomp.program(os.uname().machine))
+    os.write(descriptor, filter_program(os.uname().machine))
     os.lseek(descriptor, 0, os.SEEK_SET)
     return descriptor
 

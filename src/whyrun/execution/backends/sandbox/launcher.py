@@ -16,7 +16,7 @@ from contextlib import suppress
 import msgspec
 
 from whyrun.execution.backends.base import with_whyrun
-from whyrun.execution.backends.sandbox.bubblewrap import Limits, SandboxSpec, Tools, Visible, view_argv
+from whyrun.execution.backends.sandbox.view import Limits, SandboxSpec, Tools, Visible, view_argv
 
 # --- The messages between launcher and fork server -------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from whyrun.errors import Diagnostic
 from whyrun.workflow.composition.plan_file.json_source import json_kind_of, read_json
 from whyrun.workflow.composition.plan_file.links import Links
-from whyrun.workflow.composition.plan_file.manifest import Manifest, read_manifest
+from whyrun.workflow.composition.plan_file.manifest import SCHEMA_DRAFT, Manifest, read_manifest
 from whyrun.workflow.composition.plan_file.predicates import (
     Predicate,
     negated,
@@ -24,8 +24,9 @@ from whyrun.workflow.composition.plan_file.predicates import (
     together,
 )
 from whyrun.workflow.composition.plan_file.products import DatasetRef, Product, binding_expression, refs_of
+from whyrun.workflow.composition.plan_file.step_keys import schema_definitions
 from whyrun.workflow.composition.plan_file.steps import Binding, Step, StepReader
-from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, Key, names_of
+from whyrun.workflow.fields import RESERVED_WORKFLOW_NAMES, Key, Schema, names_of, object_schema
 from whyrun.workflow.model import (
     AGGREGATING_ACTION,
     NO_DEFAULT,
@@ -221,6 +222,14 @@ PLAN_KEYS = (
     ),
 )
 _PLAN_NAMES = names_of(PLAN_KEYS)
+
+
+def plan_schema() -> Schema:
+    """JSON Schema, draft 2020-12."""
+    root = object_schema(PLAN_KEYS, "Steps that read datasets and make products.")
+    return {"$schema": SCHEMA_DRAFT, "title": "Whyrun dataset plan", **root, "$defs": schema_definitions()}
+
+
 _ELSEWHERE = {
     **dict.fromkeys(("jobs", "tasks"), "write steps in `steps`, a list"),
     **dict.fromkeys(("inputs", "datasets"), "write datasets in the inputs manifest"),

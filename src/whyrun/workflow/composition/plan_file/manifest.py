@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.composition.plan_file.json_source import JsonFields, json_kind_of
-from whyrun.workflow.fields import PARAMETER_NAME, PARAMETER_PATTERN, Key, names_of, object_schema, text_schema
+from whyrun.workflow.fields import (
+    PARAMETER_NAME,
+    PARAMETER_PATTERN,
+    Key,
+    Schema,
+    names_of,
+    object_schema,
+    text_schema,
+)
 from whyrun.workflow.model import ROLES, Dataset
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar
 
@@ -59,6 +67,14 @@ MANIFEST_KEYS = (
     Key(name="description", meaning="What the files are.", schema={"type": "string"}),
 )
 _MANIFEST_NAMES, _DATASET_NAMES = names_of(MANIFEST_KEYS), names_of(DATASET_KEYS)
+
+SCHEMA_DRAFT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def manifest_schema() -> Schema:
+    """JSON Schema, draft 2020-12."""
+    root = object_schema(MANIFEST_KEYS, "The data files that a dataset plan may use.")
+    return {"$schema": SCHEMA_DRAFT, "title": "Whyrun inputs manifest", **root}
 
 
 @dataclass(frozen=True, slots=True)

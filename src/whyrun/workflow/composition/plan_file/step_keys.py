@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from whyrun.workflow.composition.plan_file.manifest import ID_PATTERN, INSIDE
+from whyrun.workflow.composition.plan_file.predicates import SHAPES
+from whyrun.workflow.composition.plan_file.products import FIRST_KEYS, PRODUCT_KEYS, REF_PATTERN
 from whyrun.workflow.fields import Key, Schema, list_schema, names_of, object_schema, text_schema
 from whyrun.workflow.model import MODES
 
@@ -97,3 +99,28 @@ CONDITION_KEYS = _step_keys(
 )
 STEP_NAMES = names_of(ACTION_KEYS)  # those of a condition, too
 ACTION_PARAM_NAMES, CONDITION_PARAM_NAMES = names_of(ACTION_PARAMS), names_of(CONDITION_PARAMS)
+
+
+def schema_definitions() -> Schema:
+    """The `$defs` of the JSON Schema of a dataset plan: steps, references, products and predicates."""
+    return {
+        "action": object_schema(ACTION_KEYS, "Runs an action."),
+        "condition": object_schema(CONDITION_KEYS, "Chooses a branch; it is not a job."),
+        "ref": {
+            "description": "`input:<dataset_key>` of the manifest, or `prod:<step_id>:<product_id>` of a step "
+            "that is in `depends_on`.",
+            **text_schema(REF_PATTERN),
+        },
+        "bound": {
+            "description": "A reference, or the first of several that exists, to join branches.",
+            "anyOf": [
+                {"$ref": "#/$defs/ref"},
+                object_schema(FIRST_KEYS, "Takes the product of the branch that ran."),
+            ],
+        },
+        "product": object_schema(PRODUCT_KEYS, "One result of the step: `prod:<step_id>:<product_id>`."),
+        "predicate": {
+            "description": "A condition on leaves of products.",
+            "oneOf": [object_schema(keys, description) for _, description, keys in SHAPES],
+        },
+    }

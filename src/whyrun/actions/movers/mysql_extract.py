@@ -1,14 +1,31 @@
-"""MySQL and MariaDB through pymysql: streams the rows of a result, with the types that the server declares."""
+"""`mysql/extract`: the rows of a query or a table, from MySQL or MariaDB, as a dataset."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from functools import partial
+from typing import Annotated, Any, ClassVar
 
-from whyrun.actions.data.problems import QueryFailed, ValueNotConvertible
-from whyrun.actions.movers.batch_writer import MAX_DIGITS, Field
+from whyrun.actions.base import Action
+from whyrun.actions.data.engine import opened
+from whyrun.actions.data.output import dataset_path
+from whyrun.actions.data.params import QueryFailed, ValueNotConvertible
 from whyrun.actions.movers.connections import ConnectionFailed, MySqlConnection, sqlstate_suffix, without_password
+from whyrun.actions.movers.extracting import (
+    MAX_DIGITS,
+    ExtractParams,
+    Field,
+    keep_sql,
+    report_extract,
+    stopping,
+    write_batches,
+)
+from whyrun.actions.movers.statement import MYSQL, Dialect, filled
+from whyrun.actions.parameters import Meta
+
+# --- MySQL and MariaDB through pymysql: streams the rows of a result, with the types that the server declares ---------
+
 
 BATCH = 10_000  # rows
 _BINARY = 63  # the character set number of binary columns
@@ -216,3 +233,60 @@ def _type_name(type_: Any) -> str:
     if pa.types.is_timestamp(type_):
         return "timestamp"
     return f"decimal of {type_.precision} digits" if pa.types.is_decimal(type_) else str(type_)
+
+
+# --- extract ----------------------------------------------------------------------------------------------------------
+
+
+class Params(ExtractParams, kw_only=True):
+    dialect: ClassVar[Dialect] = MYSQL
+
+    connection: Annotated[MySqlConnection, Meta(description="host, port or socket, user, password, database, ssl_ca")]
+
+
+class MySqlExtract(Action):
+    """Read a query or a table of MySQL or MariaDB into a dataset, row by row."""
+
+    name = "mysql/extract"
+    version = "1"
+    Params: ClassVar[type[Any] | None] = Params
+    example = """\
+jobs:
+  Orders:
+    uses: mysql/extract
+    with:
+      connection: "@mysql.shop"
+      query: SELECT id, customer, total, placed_at FROM orders WHERE placed_at < $until ORDER BY id
+      values: {until: "${{ inputs.Until }}"}
+    outputs: {orders: {type: dataset, path: out/orders.parquet}}
+"""
+
+    def run(
+        self, inputs: dict[str, Any], mode: str = "dry-run", context: Any = None, logger: Any = None
+    ) -> dict[str, Any] | None:
+        del inputs, mode, logger
+        import pymysql
+
+        params: Params = self.params
+        output, path = dataset_path(context, self.name)
+        connection = params.connection
+        with connected(connection) as session, stopping(context, stop_query(connection, session)):
+            if params.query is None:
+                sql = params.select(quoted)
+            else:
+                sql = filled(params.query, params.values, MYSQL, session.escape)
+            keep_sql(context, sql)
+            query_failed = partial(failed, params.what, connection=connection, session=session)
+            cursor = session.cursor()
+            try:
+                cursor.execute(sql)
+            except pymysql.MySQLError as problem:
+                raise query_failed(problem) from None
+            fields = fields_of(cursor)
+            if not fields:
+                raise QueryFailed("`query` gives no rows: it takes one SELECT")
+            with opened(params.engine(), context.work_dir, lambda: context.cancelled) as engine:
+                rows = batches(cursor, fields, query_failed)
+                written = write_batches(engine, fields, rows, params.order(), path)
+        report_extract(context, output, path, connection.address().split(",")[0], written)
+        return None
