@@ -106,13 +106,13 @@ tools:
 		else echo "error: please install:$$missing" >&2; exit 1; fi; fi
 
 # What some tests need, as program:package. tmux is the terminal in which the progress display is looked at, strace
-# sees what programs read, bubblewrap makes the sandboxes, podman and runc make the containers, the servers are those
+# sees what programs read, R is one of these, bubblewrap makes the sandboxes, podman and runc make the containers, the servers are those
 # that data is moved between, and SLURM is that of a cluster of one node. Where one cannot be had, its tests are skipped.
 ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql
 DEMO_TOOLS := strace:strace
 CONTAINER_TOOLS := podman:podman runc:runc
 TEST_TOOLS := $(DEMO_TOOLS) $(CONTAINER_TOOLS) tmux:tmux zsh:zsh fish:fish chromium:chromium munged:munge \
-	slurmctld:slurm-wlm $(ETL_TOOLS)
+	slurmctld:slurm-wlm Rscript:r-base-core $(ETL_TOOLS)
 example-etl-tools: TOOLS = $(ETL_TOOLS)
 demo-tools: TOOLS = $(DEMO_TOOLS)
 test-tools: TOOLS = $(TEST_TOOLS)

@@ -122,7 +122,7 @@ SAMPLES: list[ev.AnyEvent] = [
                   by="me", bindings=_BINDINGS, **_NOW),
     ev.FileDisplaced(**_HEAD, path="out/a.txt", sha256="ab", section="A"),
     ev.Comparison(**_HEAD, artifact="Artifact:A.Out", status="DIFFERENT", against="r0000", summary="s", details=["d"],
-                  more=1, adopted=False, kept=False),
+                  more=1, adopted=False, kept=False, step_id="Job:A"),
     ev.StatusContractViolation(**_HEAD, step_id="Job:A", reason="gone", last_stderr="oh"),
     ev.LogRepaired(**_HEAD, cut_bytes=1, cut_sha256="ab", interrupted=["Job:A"]),
     ev.RunComplete(**_HEAD, state="failed", counts={"failed": 1}, duration=1.0, error="e", exit_code=3),

@@ -200,7 +200,7 @@ ORDERS = {
     ),
     "an artifact before the start": (
         moved("artifact_available", "step_start", "Job:Clean"),
-        "`Artifact:Clean.Text` has no `step_start` of its step before it",
+        "`Artifact:Clean.Letters[a]` has no `step_start` of its step before it",
     ),
     "a condition after its step": (
         moved("condition_evaluated", "step_skipped", "Job:ShortTale", after=1),

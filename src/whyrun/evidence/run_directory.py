@@ -287,17 +287,13 @@ def linked_artifact(event: ev.ArtifactAvailable | ev.ArtifactAdopted) -> Artifac
         return None
     # Unpublished outputs (of a comparison) also have a suffix. A section has a one-character mark instead.
     own = event.suffix if len(event.suffix) > 1 and event.type != "directory" else ""
-    if whole_of(event.step_id, event.artifact) is None:  # an element of an array: a file in a folder
+    key = parse_id(event.artifact).segments[1].indices[-1:] if whole_of(event.step_id, event.artifact) is None else ()
+    if key:  # an element of an array: a file in a folder. Without an index, the artifact is not of this step: a forgery
         file = (event.path or "").rpartition("/")[2]
-        name = f"{output}/{file or _element_name(event.artifact, own)}"
+        name = f"{output}/{file or published_name(Element(key[0], '', 0, own), 'file[]')}"
     else:
         name = output + (suffix_of(event.type, event.path) or own or (".json" if event.type.endswith("[]") else ""))
     return Artifact(event.step_id.removeprefix("Job:"), name, event.sha256, event.type)
-
-
-def _element_name(artifact: str, suffix: str) -> str:
-    key = parse_id(artifact).segments[1].indices[-1]
-    return published_name(Element(key, "", 0, suffix), "file[]")
 
 
 def stored_tree(artifact: Artifact, store: Store) -> Tree | None:

@@ -92,7 +92,9 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
         {"by": _PERSON, **_NOW},
     ),
     ev.FileDisplaced: Declared(("path", "section"), ("sha256",)),
-    ev.Comparison: Declared(("artifact",), ("status", "against", "summary", "details", "more", "adopted", "kept")),
+    ev.Comparison: Declared(
+        ("artifact",), ("step_id", "status", "against", "summary", "details", "more", "adopted", "kept")
+    ),
     ev.StatusContractViolation: Declared(
         ("step_id",),
         ("reason",),
