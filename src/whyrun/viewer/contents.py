@@ -84,9 +84,9 @@ def described(state: CurrentState, table: JobTable, artifact: int, position: int
 def described_parts(state: CurrentState, table: JobTable, artifact: int, position: int) -> Iterator[dict[str, Any]]:
     """The same; after an array also its elements."""
     whole = table.artifact_id(artifact, position)
-    parts = f"{whole}[" if is_array(table.artifacts[artifact].type) else whole
+    has_parts = is_array(table.artifacts[artifact].type)
     for one in artifacts_of(state, [table.base + position]):
-        if one.id == whole or one.id.startswith(parts):
+        if one.id == whole or (has_parts and one.id.startswith(f"{whole}[")):
             yield artifact_row(state, one)
 
 
