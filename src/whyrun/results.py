@@ -150,9 +150,10 @@ def find_artifact(project: Project, id_: str) -> Artifact:
     from whyrun.facts.subjects import find_subject
     from whyrun.ids import split_site
     from whyrun.planning.plan import compute_execution_plan
+    from whyrun.planning.settling import graph_of_ids
 
     check_type("id", id_, str, "the ID of an artifact, such as 'Artifact:Job.Output[0]'")
-    graph = project.graph
+    graph = graph_of_ids(project.graph, project.snapshot)
     subject = find_subject(graph, id_)
     if subject.kind != "artifact":
         raise error("USAGE", f"`{id_}` is no artifact", hint="`whyrun status` lists the artifacts")

@@ -32,14 +32,19 @@ def id_facts(project: Project, id_: str) -> Facts:
     from whyrun.facts.subjects import find_subject
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import compute_execution_plan
+    from whyrun.snapshot.build import is_over_results
 
-    if "*" in id_ and id_ not in project.graph.node_of and id_ not in project.graph.artifact_of:
+    graph, records = project.graph, None
+    if is_over_results(project.workflow):  # which instances there are is in the log
+        known = project.snapshot()
+        graph, records = known.dependency_graph, known.records
+    if "*" in id_ and id_ not in graph.node_of and id_ not in graph.artifact_of:
         raise error(
             "USAGE",
             f"`{id_}`: `show` takes one ID, not a pattern",
             hint="`whyrun why` and `whyrun status` take a pattern",
         )
-    find_subject(project.graph, id_)  # before the log is read: an unknown ID is the more useful error
+    find_subject(graph, id_, records=records)  # before the log is read: an unknown ID is the more useful error
     snapshot = project.snapshot()
     return known_facts(project, PlanView(snapshot, compute_execution_plan(snapshot)), id_)
 

@@ -42,6 +42,7 @@ from whyrun.log import events as ev
 from whyrun.log.decoding import observed_field
 from whyrun.log.journal import Clock, utc_now
 from whyrun.planning.answers.why import direct_readers
+from whyrun.planning.settling import graph_of_ids
 from whyrun.project import Project
 from whyrun.snapshot.reads import present_packages, present_reads
 from whyrun.snapshot.records import Output
@@ -164,10 +165,11 @@ class _Request:
 
 
 def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock) -> Adoption:
-    at = locate(project.graph, request.artifact)
+    locate(graph_of_ids(project.graph, project.snapshot), request.artifact)  # before the lock
     with decision_run(project, reporter, clock) as decision:
         store = project.store
         snapshot = decision.snapshot()
+        at = locate(snapshot.dependency_graph, request.artifact)
         target = find_target(snapshot, request.artifact, at, request.earlier)
         results = request.read(target, target.spec(target.output))
         for number, other in target.others:
