@@ -72,7 +72,7 @@ def test_what_a_step_of_the_run_wrote_is_what_its_reader_would_read(
     lab, ran = run_after_change(project, effect, read)
     assert (executed(ran), skipped(ran)) == (["Job:A", "Job:B"], [])
     assert lab.read("out/b.txt") == made
-    assert plan_of_run(lab.opened(), "r0002").plan.digest == ran.result.plan.digest  # the files were not looked at again
+    assert plan_of_run(lab.opened(), "r0002").plan.digest == ran.result.plan.digest
 
 
 @pytest.mark.parametrize("read", [vocab, side, no_new])
