@@ -152,7 +152,6 @@ def find_history(project: Project, id_: str) -> list[HistoryEntry]:
     from whyrun.evidence.queries.history import artifact_versions, job_history
     from whyrun.log.lock import running_run
     from whyrun.planning.id_matching import match_nodes, read_pattern
-    from whyrun.planning.settling import graph_of_ids
 
     pattern = read_pattern(id_, lambda: project.graph)
     if id_.startswith("Input:"):
@@ -163,9 +162,7 @@ def find_history(project: Project, id_: str) -> list[HistoryEntry]:
     else:
         entries = list(artifact_versions(job_history(runs, _is_producer(id_), running), pattern.matches))
     if not entries:
-        match_nodes(
-            graph_of_ids(project.graph, project.snapshot), id_
-        )  # raises if the workflow does not have it either
+        match_nodes(project.settled_graph(), id_)  # raises if the workflow does not have it either
     return entries
 
 

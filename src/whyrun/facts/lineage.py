@@ -65,7 +65,6 @@ def _start(project: Project, history: History, id_: str, at: str | None) -> Hop:
     from whyrun.errors import error
     from whyrun.ids import parse_id
     from whyrun.planning.id_matching import match_nodes, read_pattern
-    from whyrun.planning.settling import graph_of_ids
 
     if "*" in id_:
         raise error("USAGE", f"`{id_}`: lineage takes one ID, not a pattern", hint="`whyrun status` lists artifacts")
@@ -80,9 +79,7 @@ def _start(project: Project, history: History, id_: str, at: str | None) -> Hop:
     record = history.records.steps.get(job)
     success = record.last_success() if record is not None else None
     if success is None:
-        match_nodes(
-            graph_of_ids(project.graph, project.snapshot), id_
-        )  # raises if the workflow does not have it either
+        match_nodes(project.settled_graph(), id_)  # raises if the workflow does not have it either
         if at is not None and _made_later(project, job):
             hint = "without `--at`, `whyrun lineage` answers for the latest version"
             raise error("USAGE", f"`{id_}` had not been made by the end of {at}", hint=hint)

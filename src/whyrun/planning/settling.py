@@ -32,11 +32,6 @@ def settled(build: Build, force: Sequence[str] = ()) -> PlanningSnapshot:
         known |= more
 
 
-def graph_of_ids(graph: Graph, snapshot: Callable[[], PlanningSnapshot]) -> Graph:
-    """The graph for IDs that users write. If loops go over results, that of a snapshot: it has the known instances."""
-    return snapshot().dependency_graph if any(table.gates for table in graph.tables) else graph
-
-
 def _known_now(snapshot: PlanningSnapshot, force: Sequence[str]) -> frozenset[str]:
     """The results of open loops that are what the log had last."""
     graph = snapshot.dependency_graph

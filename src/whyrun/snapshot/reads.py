@@ -5,7 +5,7 @@ An attempt stands for what its step read: its result counts only while these pat
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SHA256_DIGITS = 64
 MadeNow = Mapping[ArtifactAt, str]  # the content of artifacts that are read undeclared, as far as it is known
+Look = Callable[[KnownRead], str | None]  # what is there now, in the words of `KnownRead.content`
 
 
 class ReadChange(msgspec.Struct, frozen=True):
@@ -94,14 +95,19 @@ def package_changes(snapshot: PlanningSnapshot, node: int, attempt: Attempt) -> 
     return [PackageChange(name, old, now[name]) for name, old in recorded.items() if now.get(name, old) != old]
 
 
-def read_changes(snapshot: PlanningSnapshot, node: int, attempt: Attempt, made_now: MadeNow) -> Iterator[ReadChange]:
-    """What this attempt of an instance read and now finds otherwise."""
+def read_changes(
+    snapshot: PlanningSnapshot, node: int, attempt: Attempt, made_now: MadeNow, look: Look | None = None
+) -> Iterator[ReadChange]:
+    """What this attempt of an instance read and now finds otherwise.
+
+    `look`: for a decision during a run, whose steps may have changed files since the snapshot was taken.
+    """
     reads = snapshot.reads
     for read in reads.observations.reads_of(attempt.reads) if attempt.reads else ():
         made = reads.made.get(read.key)
         if made is not None and read.kind != "folder" and _makes(snapshot, node, made):
             continue  # its own earlier output
-        now = _content_now(snapshot, read, made, made_now)
+        now = _content_now(snapshot, read, made, made_now, look)
         if now is None or now != read.content:
             yield ReadChange(read, now)
 
@@ -110,23 +116,29 @@ def _makes(snapshot: PlanningSnapshot, node: int, made: Made) -> bool:
     return any(snapshot.dependency_graph.node(at) == node for at in made.artifacts)
 
 
-def _content_now(snapshot: PlanningSnapshot, read: KnownRead, made: Made | None, made_now: MadeNow) -> str | None:
+def _content_now(
+    snapshot: PlanningSnapshot, read: KnownRead, made: Made | None, made_now: MadeNow, look: Look | None
+) -> str | None:
     known = [at for at in made.artifacts if at in made_now] if made is not None else []
     if made is not None and made.whole and known:
         return made_now[known[0]]
     if any(made_now[at] != snapshot.shas[at.table][at.artifact][at.position] for at in known):
         return None  # it is made anew
+    if look is not None:
+        return look(read)
     state = snapshot.reads.present.get(read.key)
     return read.content if state is None else state
 
 
-def still_holds(snapshot: PlanningSnapshot, node: int, attempt: Attempt, made_now: MadeNow) -> bool:
-    """Whether an attempt would read the same now; and import the same, if packages count."""
+def still_holds(
+    snapshot: PlanningSnapshot, node: int, attempt: Attempt, made_now: MadeNow, look: Look | None = None
+) -> bool:
+    """Whether an attempt would read the same now; and import the same, if packages count. `look`: see `read_changes`"""
     if snapshot.reads.counts_packages and package_changes(snapshot, node, attempt):
         return False
     if attempt.reads and _reads_other_jobs(snapshot, node, attempt, made_now):
         return False
-    return next(read_changes(snapshot, node, attempt, made_now), None) is None
+    return next(read_changes(snapshot, node, attempt, made_now, look), None) is None
 
 
 def present_reads(snapshot: PlanningSnapshot, node: int, made_now: MadeNow) -> list[Read]:

@@ -120,11 +120,10 @@ def _filter(
 def _check_known(project: Project, job: str) -> None:
     """Refuse a job that neither the log nor the workflow has: an empty answer would hide the mistake."""
     from whyrun.planning.id_matching import match_nodes, read_pattern
-    from whyrun.planning.settling import graph_of_ids
 
     pattern = read_pattern(job, lambda: project.graph)
     if not any(pattern.matches(step) for step in project.history().records.steps):
-        match_nodes(graph_of_ids(project.graph, project.snapshot), job)
+        match_nodes(project.settled_graph(), job)
 
 
 def _lines(project: Project, run: RunRef, follow: bool) -> Iterator[bytes]:

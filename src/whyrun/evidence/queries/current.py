@@ -13,6 +13,7 @@ from whyrun.ids import parse_id, site_of
 from whyrun.log.lean_events import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.runs import RunRef, log_without_start
 from whyrun.log.tombstones import Tombstone
+from whyrun.planning.id_matching import unknown_id
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Output, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -83,6 +84,14 @@ def current_artifacts(
                 yield from _array(snapshot, ArtifactAt(table.number, a, p), whole, record)
             else:
                 yield whole
+
+
+def current_artifact(snapshot: PlanningSnapshot, plan: Plan, node: int, id_: str) -> CurrentArtifact:
+    """That of this ID, of an instance. Any key may be written behind an array; one without an element is an error."""
+    found = {one.id: one for one in current_artifacts(snapshot, plan, [node])}
+    if id_ not in found:
+        raise unknown_id(id_, list(found))
+    return found[id_]
 
 
 def _array(

@@ -42,7 +42,6 @@ from whyrun.log import events as ev
 from whyrun.log.decoding import observed_field
 from whyrun.log.journal import Clock, utc_now
 from whyrun.planning.answers.why import direct_readers
-from whyrun.planning.settling import graph_of_ids
 from whyrun.project import Project
 from whyrun.snapshot.reads import present_packages, present_reads
 from whyrun.snapshot.records import Output
@@ -165,7 +164,7 @@ class _Request:
 
 
 def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock) -> Adoption:
-    locate(graph_of_ids(project.graph, project.snapshot), request.artifact)  # before the lock
+    locate(project.settled_graph(), request.artifact)  # an unknown ID is told before the lock is taken
     with decision_run(project, reporter, clock) as decision:
         store = project.store
         snapshot = decision.snapshot()

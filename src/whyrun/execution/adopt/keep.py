@@ -45,7 +45,6 @@ from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.judge import CLEAN, Judge, Verdict
 from whyrun.planning.reasons import MissingOutput, Reason, reason_json
-from whyrun.planning.settling import graph_of_ids
 from whyrun.project import Project
 from whyrun.snapshot.reads import present_packages, present_reads
 from whyrun.snapshot.records import Attempt, run_name
@@ -214,9 +213,8 @@ def keep_results(
         raise error("USAGE", f"the reason {what}", hint="say why the result still holds, in a few words")
     if not ids:
         raise error("USAGE", "no job is named", hint="name the jobs whose results are to be kept, such as `Job:Report`")
-    graph = graph_of_ids(project.graph, project.snapshot)
     for text in ids:
-        match_nodes(graph, text)  # before the lock: an unknown ID is the more useful error
+        match_nodes(project.settled_graph(), text)  # an unknown ID is told before the lock is taken
     with decision_run(project, reporter, clock) as decision:
         snapshot = decision.snapshot()
         asked = frozenset(node for text in ids for node in match_nodes(snapshot.dependency_graph, text))

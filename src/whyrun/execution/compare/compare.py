@@ -44,7 +44,6 @@ from whyrun.log.runs import RunRef
 from whyrun.planning.answers.listing import narrow_patterns
 from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
-from whyrun.planning.settling import graph_of_ids
 from whyrun.project import Project
 from whyrun.snapshot.records import Output, Records, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -330,7 +329,7 @@ def compare_workflow(
     project.config, project.graph, project.actions  # noqa: B018  # report every error before taking the lock
     limits = resource_limits(project, options)
     check_limits(project, options.limits or {})
-    graph = graph_of_ids(project.graph, project.snapshot)
+    graph = project.settled_graph()
     for text in compare.ids:
         match_nodes(graph, text)
     with (

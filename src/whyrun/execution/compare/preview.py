@@ -23,7 +23,6 @@ from whyrun.planning.consume import Consumer, Consumption
 from whyrun.planning.id_matching import match_nodes
 from whyrun.planning.input_changes import InputChanged, compare_entries
 from whyrun.planning.judge import Judge
-from whyrun.planning.settling import graph_of_ids
 from whyrun.project import Project
 from whyrun.snapshot.records import Attempt, Output, Records, run_name
 from whyrun.snapshot.snapshot import ActionFacts, Consumed, LogReader, PlanningSnapshot
@@ -233,7 +232,7 @@ def preview_comparison(
     project: Project, ids: Sequence[str], against: str | None, options: RunOptions
 ) -> ComparisonPreview:
     """Does not lock, execute or record anything."""
-    graph = graph_of_ids(project.graph, project.snapshot)
+    graph = project.settled_graph()
     for text in ids:
         match_nodes(graph, text)
     check_limits(project, options.limits or {})

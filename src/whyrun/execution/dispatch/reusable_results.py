@@ -8,6 +8,7 @@ from msgspec import UNSET
 
 from whyrun.artifacts.shared.result import SharedResult
 from whyrun.execution.protocol.messages import EarlierVersion
+from whyrun.execution.recording.observed import PresentReads, published_by
 from whyrun.execution.recording.publisher import Publisher, published_path
 from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
@@ -15,6 +16,7 @@ from whyrun.planning.artifact_states import key_of
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Others, Reuse, attempts_by_fingerprint, is_undone, latest_of_others, reusable
+from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.reads import still_holds
 from whyrun.snapshot.records import Attempt, Output
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -27,6 +29,8 @@ class ReusableResults:
         # Results of the shared store, by fingerprint: those of the plan, and those that arrive during the run.
         self._shared: dict[str, SharedResult] = dict(snapshot.shared)
         self._by_fingerprint: Others | None = None
+        self._present = PresentReads(publisher.project, publisher.cache)
+        self._published: dict[str, frozenset[str]] = {}  # job → the paths that its instances publish
         self._lost = set(snapshot.lost)  # `Output.bytes_key` of bytes that were missing when they were needed
 
     def announce_sections(self, plan: Plan) -> None:
@@ -60,7 +64,7 @@ class ReusableResults:
         made_now = consumed.made_now
 
         def holds(attempt: Attempt) -> bool:
-            return still_holds(self.snapshot, node, attempt, made_now)
+            return still_holds(self.snapshot, node, attempt, made_now, self._look)
 
         record, others = self.snapshot.record(node), self._results_of_other_steps(table)
         if record is None and not others and not self._shared:
@@ -76,6 +80,13 @@ class ReusableResults:
                     lost.add(output.bytes_key)
         shared = self._available_shared(fingerprint)
         return reusable(table, position, record, fingerprint, others, lost, shared, holds)
+
+    def _look(self, read: KnownRead) -> str | None:
+        """What an earlier attempt read undeclared, as it is now: steps of this run may have written it."""
+        if read.job not in self._published:
+            tables = self.snapshot.dependency_graph.tables
+            self._published[read.job] = frozenset[str]().union(*(published_by(t) for t in tables if t.name == read.job))
+        return self._present.content(read, self._published[read.job])
 
     def _is_lost(self, output: Output, fingerprint: str) -> bool:
         # Bytes that were lost here and came back from the shared store still count as lost: the result that is reused

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,6 +17,7 @@ from whyrun.ids import split_site
 from whyrun.log.decoding import observed_field
 from whyrun.log.reads import MOST_OUTSIDE, LongReads, Read, folder_sha256, is_project_path, own_names
 from whyrun.planning.consume import Consumption, Entry
+from whyrun.snapshot.observations import ABSENT, KnownRead
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
@@ -155,9 +157,14 @@ class Observations:
 
     def _published_by(self, table: JobTable) -> frozenset[str]:
         if table.name not in self._published:
-            sites = (site for output in table.outputs for site in output.paths or ())
-            self._published[table.name] = frozenset(os.path.normpath(split_site(site)[0]) for site in sites)
+            self._published[table.name] = published_by(table)
         return self._published[table.name]
+
+
+def published_by(table: JobTable) -> frozenset[str]:
+    """The paths that the instances of a job publish."""
+    sites = (site for output in table.outputs for site in output.paths or ())
+    return frozenset(os.path.normpath(split_site(site)[0]) for site in sites)
 
 
 def _certain(read: Read, given: Mapping[str, str]) -> Read:
@@ -213,6 +220,11 @@ class PresentReads:
     def look(self, reads: Sequence[Read], began: int, published: Collection[str]) -> list[Read]:
         """`began`: when the step began; what has changed since then is `unknown`. `published`: by the job itself."""
         return list(self._look(reads, began - _TICK, published))
+
+    def content(self, read: KnownRead, published: Collection[str]) -> str | None:
+        """What is there at this moment, in the words of `KnownRead.content`. `published`: by the job that read it."""
+        now = next(self._look([read.to_read()], sys.maxsize, published))
+        return ABSENT if now.kind == "absent" else now.sha256
 
     def _look(self, reads: Sequence[Read], since: int, published: Collection[str]) -> Iterator[Read]:
         for read in reads:
