@@ -54,7 +54,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def folder(made: Path, tmp_path: Path) -> Path:
     """What two runs have made, for one test."""
-    return shutil.copytree(made, tmp_path / "w")
+    return shutil.copytree(made, tmp_path / "w", symlinks=True)
 
 
 def refusal(folder: Path, *words: str) -> list[str]:
@@ -118,3 +118,46 @@ def test_a_result_is_kept_and_read_for_the_instance_that_is_named(folder: Path) 
     assert kept.code == 0, kept.err
     assert "Job:Count[rain]" in kept.out + kept.err
     assert whyrun(folder, "why", "Job:Count[rain]").out.startswith("Job:Count[rain] is up to date")
+
+
+def test_a_list_that_is_taken_again_is_known_if_it_is_the_latest(folder: Path) -> None:
+    (folder / "parts/rain.txt").unlink()
+    assert whyrun(folder, "explain").out.splitlines() == [
+        "w after r0002: none of 5 jobs to run, 1 reused from earlier runs, 4 up to date",
+        "layer 0",
+        "  Job:Split   MISSING_OUTPUT  Artifact:Split.Parts[rain]  parts/rain.txt (deleted)",
+        "              reuse           r0001",
+    ]
+    assert whyrun(folder, "run").code == 0
+    assert (folder / "parts/rain.txt").read_text() == "rain rain"
+    assert whyrun(folder, "verify", "--replay").code == 0
+
+
+def test_another_list_that_is_taken_again_is_told_as_such(folder: Path) -> None:
+    assert whyrun(folder, "run", "--target", "Job:Split", *FEWER).code == 0
+    (folder / "parts/sun.txt").unlink()
+    why = whyrun(folder, "why", "Job:Count[?]").out.splitlines()
+    assert why[0] == (
+        "Job:Count[?] is open: how many it stands for is known once the earlier result of Job:Split is taken"
+        " (layer 1), after r0003"
+    )
+    assert why[1].startswith("  INPUT_CHANGED  part ← Artifact:Split.Parts  ")
+    assert "(added)" not in why[1]
+    assert refusal(folder, "run") == [
+        "error[LOOP_OPEN]: `Job:Count[?]` goes over a result that this run would take again, "
+        "and a run does not start such instances yet",
+        "   hint: run what makes its values first: `whyrun run --target Job:Split`; then run again",
+    ]
+    assert whyrun(folder, "run", "--target", "Job:Split").code == 0
+    assert whyrun(folder, "explain").out == "w after r0004: nothing to do, 5 of 5 jobs up to date\n"
+
+
+def test_an_index_that_has_to_be_quoted(folder: Path) -> None:
+    for command in ("why", "history"):
+        assert refusal(folder, command, "Job:Count[my fog]")[1] == """   hint: write `Job:Count["my fog"]`"""
+
+
+def test_validate_does_not_count_the_open_entry_as_an_instance(folder: Path) -> None:
+    assert whyrun(folder, "validate").out == (
+        "workflow.yaml: `w` is valid: 3 jobs, 2 instances and 1 open until their loops are known, 1 input\n"
+    )

@@ -55,7 +55,7 @@ def test_commands_on_a_loop_that_is_open(folder: Path) -> None:
     explained = json.loads("\n".join(lines("explain", "--json")))
     assert [job["id"] for job in explained["open"]] == ["Job:Clip[?]"]
     assert lines("why", "Job:Clip[?]")[0] == (
-        "Job:Clip[?] is open: how many it stands for is known once an earlier job has run (layer 1), after r0002"
+        "Job:Clip[?] is open: how many it stands for is known once Job:Script has run (layer 1), after r0002"
     )
     assert "because Job:Clip[?] is open" in "\n".join(lines("why", "Job:Film"))
     assert any("stands for all instances" in line for line in lines("explain", "--trace", "Job:Clip[?]"))

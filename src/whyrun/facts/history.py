@@ -153,7 +153,7 @@ def find_history(project: Project, id_: str) -> list[HistoryEntry]:
     from whyrun.log.lock import running_run
     from whyrun.planning.id_matching import match_nodes, read_pattern
 
-    pattern = read_pattern(id_, lambda: project.graph)
+    pattern = read_pattern(id_, project.settled_graph)
     if id_.startswith("Input:"):
         raise error("USAGE", f"`{id_}`: inputs have no attempts", hint="write `Job:…` or `Artifact:…`")
     runs, running = project.state.runs(), running_run(project.state)

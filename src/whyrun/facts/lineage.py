@@ -68,7 +68,7 @@ def _start(project: Project, history: History, id_: str, at: str | None) -> Hop:
 
     if "*" in id_:
         raise error("USAGE", f"`{id_}`: lineage takes one ID, not a pattern", hint="`whyrun status` lists artifacts")
-    read_pattern(id_, lambda: project.graph)  # raises if it is no ID, and says which one is meant
+    read_pattern(id_, project.settled_graph)  # raises if it is no ID, and says which one is meant
     parsed = parse_id(id_)
     kind = parsed.kind
     if kind == "Input":

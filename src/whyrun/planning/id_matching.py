@@ -5,6 +5,7 @@ A text that is no ID, or names nothing, is an error. Nothing is guessed: the err
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 _REFERENCE = re.compile(r"(?:\$\{\{)?\s*(jobs|inputs)\.([\w.]+?)(?:\.outputs\.(\w+))?((?:\[[^\]]*\])*)\s*(?:\}\})?")
 SHOWN = 8  # elements of a loop, in a message
+_LOOSE_INDEX = re.compile(r"\[([^\[\]\"*?]+)\]")  # `[my chapter]`, which is to be quoted
 _KIND = re.compile(r"(Job|Artifact|Input):", re.IGNORECASE)
 
 
@@ -91,6 +93,9 @@ def not_canonical(
     """The problem with a text that is no ID, with the ID that it is meant as."""
     meant = meant_id(graph, text)
     message = problem.diagnostics[0].message
+    quoted = _LOOSE_INDEX.sub(lambda found: f"[{json.dumps(found[1], ensure_ascii=False)}]", text)
+    if quoted in graph.node_of or quoted in graph.artifact_of:
+        meant = quoted
     if meant is None:
         known = [table.name for table in graph.tables]
         known += [id_.removeprefix("Input:") for id_ in graph.inputs if inputs]

@@ -62,6 +62,13 @@ class Verdict(msgspec.Struct, frozen=True):
 CLEAN = Verdict("clean")
 
 
+def last_recorded(snapshot: PlanningSnapshot, at: ArtifactAt) -> str | None:
+    """The hash of what the last success made, whether or not it is still there. See `recorded_results`."""
+    record, id_ = snapshot.record(snapshot.dependency_graph.node(at)), snapshot.dependency_graph.artifact_id(at)
+    success = record.last_success() if record is not None else None
+    return next((output.sha256 for output in success.outputs if output.id == id_), None) if success else None
+
+
 def missing_of_clean(graph: Graph, at: ArtifactAt) -> str:
     """The message for a bug: an instance was not judged, although an output of it is missing."""
     return (
@@ -185,8 +192,8 @@ class Judge:
         case = self.case(node, Consumption(singles={source: None} if isinstance(state, Pending) else {}))
         reasons: list[Reason] = []
         if isinstance(state, Available):  # an earlier result is taken, with another list than the last one
-            id_, last = self.graph.artifact_id(source), self.snapshot.shas[source.table][source.artifact]
-            reasons.append(InputChanged(loop, id_, id_, last[source.position], state.sha256))
+            id_ = self.graph.artifact_id(source)
+            reasons.append(InputChanged(loop, id_, id_, last_recorded(self.snapshot, source), state.sha256))
         for kind in (UpstreamFailed, UpstreamDirty, Forced):
             reasons.extend(kind.find(case))
         return Verdict("dirty", tuple(reasons), maybe=True, is_open=True)

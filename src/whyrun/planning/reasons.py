@@ -20,6 +20,7 @@ import msgspec
 from whyrun.errors import printable
 from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import ArtifactAt, Graph
+from whyrun.ids import job_of
 from whyrun.planning.input_changes import InputChanged
 from whyrun.planning.reason_base import (
     ArtifactKey,
@@ -314,3 +315,13 @@ def read_reason(written: Mapping[str, Any]) -> Reason | None:
         return msgspec.convert(fields, KIND_OF[code])
     except (KeyError, msgspec.ValidationError):
         return None
+
+
+def loop_source(reasons: Iterable[Reason]) -> tuple[str | None, bool]:
+    """Of an open entry: the job whose result its loop goes over, and whether that takes an earlier result again."""
+    for reason in reasons:
+        if isinstance(reason, InputChanged) and reason.source is not None:
+            return job_of(reason.source), True
+        if isinstance(reason, UpstreamDirty):
+            return reason.job, False
+    return None, False

@@ -15,7 +15,7 @@ from whyrun.graph.tables import ArtifactAt, Graph
 from whyrun.ids import OPEN
 from whyrun.planning.artifact_states import Available
 from whyrun.planning.id_matching import match_nodes
-from whyrun.planning.judge import Judge
+from whyrun.planning.judge import Judge, last_recorded
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 Build = Callable[[frozenset[str]], PlanningSnapshot]  # from the results that are known
@@ -47,8 +47,8 @@ def _known_now(snapshot: PlanningSnapshot, force: Sequence[str]) -> frozenset[st
             source = next(column.at(row) for place, column in table.gates if table.rows[row][place] is OPEN)
             if not isinstance(source, ArtifactAt):
                 continue
-            state, last = judge.artifact_state(source), snapshot.shas[source.table][source.artifact]
-            if isinstance(state, Available) and state.sha256 == last[source.position]:
+            state = judge.artifact_state(source)
+            if isinstance(state, Available) and state.sha256 == last_recorded(snapshot, source):
                 known.add(graph.artifact_id(source))
     return frozenset(known)
 

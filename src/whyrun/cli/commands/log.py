@@ -121,7 +121,7 @@ def _check_known(project: Project, job: str) -> None:
     """Refuse a job that neither the log nor the workflow has: an empty answer would hide the mistake."""
     from whyrun.planning.id_matching import match_nodes, read_pattern
 
-    pattern = read_pattern(job, lambda: project.graph)
+    pattern = read_pattern(job, project.settled_graph)
     if not any(pattern.matches(step) for step in project.history().records.steps):
         match_nodes(project.settled_graph(), job)
 

@@ -51,6 +51,8 @@ def command(
     else:
         assert project is not None
         graph = project.graph
-        jobs = f"{count(len(graph.tables), 'job')}, {count(graph.size, 'instance')}"
+        opened = sum(len(table.open_rows) for table in graph.tables)
+        more = f" and {opened} open until their loops are known" if opened else ""
+        jobs = f"{count(len(graph.tables), 'job')}, {count(graph.size - opened, 'instance')}{more}"
         click.echo(f"{project.file}: `{project.workflow.name}` is valid: {jobs}, {count(len(graph.inputs), 'input')}")
     context.exit(int(Exit.INVALID) if found else int(Exit.OK))

@@ -39,7 +39,7 @@ DEEPEST = 12  # levels of indentation; deeper levels are not indented further
 _STATES = {
     "planned": "is planned",
     "reused": "is in the plan; its result is reused",
-    "open": "is open: how many it stands for is known once an earlier job has run",
+    "open": "is open: how many it stands for is known once",
     "deferred": "must run, but is deferred",
     "inactive": "is inactive",
     "clean": "is up to date",
@@ -163,6 +163,8 @@ def why_lines(why: Why, subject: Subject, at: str | None, known: PlanView, conte
         indent = min(job.depth, DEEPEST) * 2
         lead = " " * indent + ("" if job.depth == 0 else "because ")
         state = (_PAST if at else _STATES)[job.state]
+        if job.state == "open" and not at:
+            state = f"{state} {_when_known(job)}"
         layer = f" (layer {job.layer})" if job.layer is not None and job.state != "inactive" else ""
         alike = f", and {job.alike} more like it (`--all` shows them)" if job.alike else ""
         yield f"{lead}{job.id} {state}{layer}{', ' + when if job.depth == 0 else ''}{alike}"
@@ -174,6 +176,15 @@ def why_lines(why: Why, subject: Subject, at: str | None, known: PlanView, conte
         yield from columns(_root_rows(why.hidden, known, context))
     elif len(why.roots) == 1 and not why.is_chain:  # the tree above has it, but does not show which job it is
         yield f"root cause: {why.roots[0].id}"
+
+
+def _when_known(job: WhyJob) -> str:
+    from whyrun.planning.reasons import loop_source
+
+    source, is_reused = loop_source(job.reasons)
+    if source is None:
+        return "an earlier job has run"
+    return f"the earlier result of {source} is taken" if is_reused else f"{source} has run"
 
 
 def _root_rows(roots: Sequence[WhyJob], known: PlanView, context: CommandContext) -> Iterator[tuple[str, ...]]:

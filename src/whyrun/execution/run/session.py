@@ -52,7 +52,7 @@ from whyrun.planning.answers.listing import narrow_patterns
 from whyrun.planning.answers.plan_diff import told
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.planning.reasons import UpstreamDirty
+from whyrun.planning.reasons import loop_source
 from whyrun.project import Project
 from whyrun.snapshot.history.replay import snapshot_blob, snapshot_identity
 from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inputs
@@ -252,9 +252,12 @@ def refuse_open(plan: Plan) -> None:
     """A run does not plan the instances of a loop yet that it makes known itself."""
     if plan.open:
         first = plan.open[0]
-        source = next((reason.job for reason in first.reasons if isinstance(reason, UpstreamDirty)), None)
+        source, is_reused = loop_source(first.reasons)
         hint = f"run what makes its values first: `whyrun run --target {source}`; then run again" if source else None
-        what = f"`{first.id}` goes over a result that this run would make, and a run does not start such instances yet"
+        would = "take again" if is_reused else "make"
+        what = (
+            f"`{first.id}` goes over a result that this run would {would}, and a run does not start such instances yet"
+        )
         raise error("LOOP_OPEN", what, hint=hint)
 
 

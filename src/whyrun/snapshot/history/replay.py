@@ -128,7 +128,7 @@ def _opens_texts(graph: Graph) -> bool:
     """May some action receive the content of a consumed text?"""
     inputs = any(value.type.base == "text" for value in graph.inputs.values())
     return any(table.opens for table in graph.tables) and (
-        inputs or any(spec.type == "text" for table in graph.tables for spec in table.artifacts)
+        inputs or any(spec.type in ("text", "text[]") for table in graph.tables for spec in table.artifacts)
     )
 
 
