@@ -32,6 +32,7 @@ def id_facts(project: Project, id_: str) -> Facts:
     from whyrun.facts.subjects import find_subject
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import compute_execution_plan
+    from whyrun.snapshot.build import is_over_results
 
     graph = project.settled_graph()
     if "*" in id_ and id_ not in graph.node_of and id_ not in graph.artifact_of:
@@ -40,8 +41,10 @@ def id_facts(project: Project, id_: str) -> Facts:
             f"`{id_}`: `show` takes one ID, not a pattern",
             hint="`whyrun why` and `whyrun status` take a pattern",
         )
-    find_subject(graph, id_)  # before the log is read: an unknown ID is the more useful error
+    if not is_over_results(project.workflow):
+        find_subject(graph, id_)  # before the log is read: an unknown ID is the more useful error
     snapshot = project.snapshot()
+    find_subject(snapshot.dependency_graph, id_, records=snapshot.records)
     return known_facts(project, PlanView(snapshot, compute_execution_plan(snapshot)), id_)
 
 

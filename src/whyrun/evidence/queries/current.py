@@ -160,6 +160,8 @@ def count_leftover_files(records: Records, graph: Graph, exists: Callable[[str],
     """The number of existing files that removed jobs published and no current job publishes. Cheap: only the records of
     removed jobs are read."""
     gone = records.steps.keys() - graph.node_of.keys()
+    open_jobs = _open_jobs(graph)
+    gone = {step for step in gone if parse_id(step).job not in open_jobs} if open_jobs else gone
     if not gone:
         return 0
     made = [success for step in gone if (success := records.steps[step].last_success()) is not None]
@@ -193,7 +195,7 @@ def stale_files(
         for one in stone.published:
             if one.site not in wanted:
                 published[one.site] = (one.artifact, stone.run, {one.sha256})
-    open_jobs = {table.name for table in graph.tables if table.open_rows}  # whether a job makes it shows in a run
+    open_jobs = _open_jobs(graph)
     for run in runs:
         for event in _published(run):
             site = site_of(event.path or "", event.section)
@@ -210,6 +212,11 @@ def stale_files(
                 StaleFile(path, artifact, last_run, "inactive" if path in unwanted else "removed", sha not in hashes)
             )
     return stale
+
+
+def _open_jobs(graph: Graph) -> set[str]:
+    """Jobs with a loop that is not known yet. Which files they publish shows in a run, so none is a leftover."""
+    return {table.name for table in graph.tables if table.open_rows}
 
 
 def _files_of(record: StepRecord | None, folder: str) -> Iterator[str]:
