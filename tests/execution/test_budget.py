@@ -155,9 +155,10 @@ def test_a_retry_that_does_not_fit_is_not_made(lab: Lab) -> None:
 
 def test_what_the_budget_does_not_count_is_told(lab: Lab) -> None:
     lab.write({"prices.yaml": "currency: EUR\njobs: {Buy: 0.04}\n"})
-    ran = lab.succeed(budget="0")
+    ran = lab.succeed(budget="1")
     assert [note for note in ran.heard.notes if "budget" in note] == [
-        "2 jobs of unknown price count as nothing in the budget",
+        "2 jobs of unknown price: what they will cost is not counted in the budget; once $1.00 is spent, they are held"
+        " back",
         "the budget is in USD: prices in EUR do not count",
     ]
 
@@ -168,6 +169,79 @@ def test_the_settings_may_have_a_budget(lab: Lab) -> None:
         lab.run()
     assert [d.code for d in refused.value.diagnostics] == ["BUDGET_EXCEEDED"]
     assert lab.run(budget="1").exit_code == 0  # the command line comes first
+
+
+ONE_EACH = """
+    def buy(k, context):
+        context.cost("1", item="picture")
+        return {"Got": "it"}
+"""
+
+
+def of_steps(ran: Ran) -> list[tuple[str, str]]:
+    """What happened to the steps, in the order of the log."""
+    kinds = ev.StepStart | ev.CostRecorded | ev.StepComplete | ev.StepSkipped
+    return [(type(event).__name__, event.step_id) for event in ran.events if isinstance(event, kinds)]
+
+
+@pytest.mark.parametrize(
+    ("prices", "told"),
+    [
+        ("jobs: {Buy: 0.01, Sum: 0}\nactions: {shell: 0}\n", []),
+        (
+            "actions: {shell: 0}\n",
+            [
+                "6 jobs of unknown price: what they will cost is not counted in the budget; once $0.50 is spent, "
+                "they are held back"
+            ],
+        ),
+        (
+            None,
+            [
+                "8 jobs of unknown price: what they will cost is not counted in the budget; once $0.50 is spent, "
+                "they are held back"
+            ],
+        ),
+    ],
+    ids=["too low", "unknown", "no price list"],
+)
+def test_a_step_that_costs_too_much_holds_back_those_that_are_queued(
+    lab: Lab, prices: str | None, told: list[str]
+) -> None:
+    lab.write({"shop.py": ONE_EACH, "prices.yaml": prices})
+    ran = lab.run(budget="0.50", jobs=1, targets=["Job:Sum", "Job:Free"])
+    assert [note for note in ran.heard.notes if "budget" in note] == told
+    # The second one was queued before the first one cost more than it should: it has made no attempt.
+    happened = [(kind, step) for kind, step in of_steps(ran) if step in ALL]
+    assert happened[:2] == [("StepStart", ALL[0]), ("CostRecorded", ALL[0])]
+    assert sorted(happened[2:]) == [("StepComplete", ALL[0]), *(("StepSkipped", step) for step in ALL[1:])]
+    assert (ran.exit_code, spent(ran)) == (1, Decimal(1))
+    again = lab.succeed(budget="9", jobs=1)
+    assert sorted(step for step in again.starts if step[0] in ALL) == [(step, 1) for step in ALL[1:]]
+
+
+def test_a_short_step_that_a_worker_already_has_is_held_back(project: Make) -> None:
+    """Steps of a few milliseconds are sent ahead: the worker has the next ones while one runs."""
+    flow = """
+        workflow: w
+        loops: {k: {range: 1-60}}
+        jobs:
+          Buy:
+            for: [k]
+            uses: python
+            with: {call: "shop:buy", k: "${{ k }}"}
+            outputs: {Got: {type: string}}
+    """
+    code = """
+        def buy(k, context):
+            context.cost("1" if k == 40 else "0.001")
+            return {"Got": "it"}
+    """
+    lab = project(flow, {"shop.py": code, "prices.yaml": "jobs: {Buy: 0.001}\n"})
+    ran = lab.run(budget="0.50", jobs=1)
+    starts = [step for step, _ in ran.starts]
+    assert (starts[-1], len(starts), len(ran.held)) == ("Job:Buy[40]", 40, 20)
+    assert (ran.exit_code, spent(ran)) == (1, Decimal("1.039"))
 
 
 @pytest.mark.parametrize("text", ["much", "-1", "5 euros", "5 EUR USD", ""])

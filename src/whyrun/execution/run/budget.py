@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import NamedTuple
@@ -9,7 +10,7 @@ from typing import NamedTuple
 from whyrun.errors import WhyrunError, error
 from whyrun.execution.backends.registry import RunOptions
 from whyrun.money import DEFAULT_CURRENCY, Totals, add, check_currency, decimal, shown
-from whyrun.planning.answers.prices import Prices, expected_prices
+from whyrun.planning.answers.prices import Prices, prices_of
 from whyrun.planning.plan import Plan
 from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -36,27 +37,27 @@ class Budget:
     def __str__(self) -> str:
         return shown(self.amount, self.currency)
 
-    def price(self, prices: Prices | None, job: str) -> Decimal:
-        """The known price of a job in the currency of the budget. What is unknown counts as nothing."""
-        price = prices.by_job.get(job) if prices is not None else None
-        return Decimal((price.costs or {}).get(self.currency, 0)) if price is not None else Decimal(0)
+    def price(self, prices: Prices, job: str) -> Decimal | None:
+        """The price of a job in the currency of the budget; None if nobody knows it."""
+        price = prices.by_job.get(job)
+        return None if price is None or price.costs is None else Decimal(price.costs.get(self.currency, 0))
 
-    def check(self, prices: Prices | None) -> None:
+    def check(self, prices: Prices) -> None:
         """Refuse a plan whose estimate is above the budget."""
-        estimate = prices.total.sums.get(self.currency, Decimal(0)) if prices is not None else Decimal(0)
+        estimate = prices.total.sums.get(self.currency, Decimal(0))
         if estimate > self.amount:
             raise self._exceeded(estimate)
 
-    def notes(self, prices: Prices | None) -> list[str]:
+    def notes(self, prices: Prices) -> list[str]:
         """What the budget does not count."""
         notes = []
-        unknown = prices.unknown if prices is not None else 0
-        if unknown:
+        if unknown := prices.unknown:
+            jobs, they, are = ("job", "it", "is") if unknown == 1 else ("jobs", "they", "are")
             notes.append(
-                f"{unknown} {'job' if unknown == 1 else 'jobs'} of unknown price count as nothing in the budget"
+                f"{unknown} {jobs} of unknown price: what {they} will cost is not counted in the budget; "
+                f"once {self} is spent, {they} {are} held back"
             )
-        others = sorted(set(prices.total.sums) - {self.currency}) if prices is not None else []
-        if others:
+        if others := sorted(set(prices.total.sums) - {self.currency}):
             notes.append(f"the budget is in {self.currency}: prices in {', '.join(others)} do not count")
         return notes
 
@@ -79,7 +80,7 @@ def budget_of(project: Project, options: RunOptions, plan: Plan, snapshot: Plann
     text = options.budget if options.budget is not None else project.config.budget
     if text is None:
         return BudgetOfRun(None)
-    budget, prices = Budget.parse(text), expected_prices(plan, snapshot)
+    budget, prices = Budget.parse(text), prices_of(plan, snapshot)
     budget.check(prices)
     return BudgetOfRun(budget, tuple(budget.notes(prices)))
 
@@ -87,24 +88,40 @@ def budget_of(project: Project, options: RunOptions, plan: Plan, snapshot: Plann
 class Reservations:
     """What a run has spent, and what its running steps may still spend. Steps start while both stay in the budget."""
 
-    def __init__(self, budget: Budget, prices: Prices | None, spent: Totals) -> None:
+    def __init__(self, budget: Budget, prices: Prices, spent: Totals) -> None:
         """`spent`: the totals of the run, which grow while it goes on."""
         self._budget, self._prices, self._spent = budget, prices, spent
         self._reserved: dict[str, Decimal] = {}  # by running step
         self.is_used_up = False
 
     def reserve(self, step: str) -> bool:
-        """Whether a step may start. The first that does not fit stops all steps that have a price."""
+        """Whether a step may start. The first that does not fit stops all steps that have a price; steps of unknown
+        price stop when the budget is spent."""
         price = self._budget.price(self._prices, step)
+        if price is None:
+            return not self._is_spent
         if not price:
             return True
         if not self.is_used_up:
-            spent = self._spent.sums.get(self._budget.currency, Decimal(0))
-            self.is_used_up = add(spent, price, *self._reserved.values()) > self._budget.amount
+            self.is_used_up = add(self._so_far, price, *self._reserved.values()) > self._budget.amount
         if self.is_used_up:
             return False
         self._reserved[step] = price
         return True
+
+    def exceeding(self, queued: Collection[str]) -> set[str]:
+        """Which steps that have not begun must be asked again, because others have cost more than their prices."""
+        over = add(self._so_far, *self._reserved.values()) > self._budget.amount
+        unknown = {step for step in queued if self._budget.price(self._prices, step) is None} if self._is_spent else ()
+        return {step for step in queued if over and step in self._reserved}.union(unknown)
+
+    @property
+    def _so_far(self) -> Decimal:
+        return self._spent.sums.get(self._budget.currency, Decimal(0))
+
+    @property
+    def _is_spent(self) -> bool:
+        return self._so_far >= self._budget.amount
 
     def paid(self, step: str, amount: str | None, currency: str) -> None:
         """A running step has spent a part of what is reserved for it."""

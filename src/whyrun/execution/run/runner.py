@@ -8,7 +8,7 @@ that made the plan. The states of the steps change by the table in `scheduler`.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec import UNSET
@@ -106,7 +106,7 @@ class Runner:
         timed = any(table.decl.timeout is not None for table in self.graph.tables)
         self.termination = Termination(backend, self.active, policy.grace, timed=timed)
         self.usage = Usage()
-        self.spending = Spending(work, policy.budget, publisher, backend, self.usage)
+        self.spending = Spending(work, policy.budget, publisher, self.usage)
         self.edits = 0  # jobs with edited code whose queued steps have been failed
 
     # -- what a comparison does otherwise --
@@ -283,14 +283,19 @@ class Runner:
 
     def fail_queued_edited(self) -> None:
         """Code was edited: fail the steps that still wait in the backend's queue and whose results would not count."""
-        changed = {name: self.work.code.edited_file(name) for name in self.work.snapshot.actions}
-        edited = {name: file for name, file in changed.items() if file is not None}
+        code = self.work.code
+        edited = {name: file for name in self.work.snapshot.actions if (file := code.edited_file(name)) is not None}
         queued = {step for step, a in self.active.items() if a.began is None and a.table.name in edited}
-        for command in self.backend.unqueue(queued):
+        for active in self.take_back(queued):
+            self.fail_edited(active.step, edited[active.table.name])
+
+    def take_back(self, queued: set[str]) -> Iterator[ActiveStep]:
+        """From the backend, those of these steps that have not begun."""
+        for command in self.backend.unqueue(queued) if queued else ():
             active = self.active.pop(command.step_id)
             self.spending.ended(active.id)
-            self.retries.attempts[active.node] -= 1  # the failed attempt below takes this number
-            self.fail_edited(active.step, edited[active.table.name])
+            self.retries.attempts[active.node] -= 1  # the next attempt takes this number
+            yield active
 
     # -- messages of the backend --
 
@@ -338,7 +343,10 @@ class Runner:
             case RequestRemembered():
                 self.remember(active, message)
             case CostReported():
-                self.spending.record(active, message)
+                self.spending.record(message)
+                for queued in self.take_back(self.spending.exceeding(self.active.values())):
+                    self.scheduler.move(queued.node, "withdraw")  # the budget is asked again
+                self.backend.acknowledge(message.step_id, message.key)  # last: its worker may begin the next one then
             case StepReturns():
                 active.timeout = None  # output transfer is not counted in the timeout
             case StepFinished():
@@ -353,11 +361,9 @@ class Runner:
         self.outcomes.began(active, ts)
 
     def remember(self, active: ActiveStep, message: RequestRemembered) -> None:
-        fingerprint = active.step.fingerprint
-        self.recorder.event(
-            ev.RequestRecorded(step_id=message.step_id, fingerprint=fingerprint, key=message.key, value=message.value),
-            ts=message.ts,
-        )
+        step, fingerprint, key, value = message.step_id, active.step.fingerprint, message.key, message.value
+        event = ev.RequestRecorded(step_id=step, fingerprint=fingerprint, key=key, value=value)
+        self.recorder.event(event, ts=message.ts)
         self.recorder.sync(for_good=True)  # before the step waits for the answer that it pays for
         self.requests.remember(message.step_id, fingerprint, message.key, message.value)
         self.backend.acknowledge(message.step_id, message.key)
@@ -428,8 +434,7 @@ class Runner:
         """Start no more steps, and ask the running ones to end."""
         self.retries.cancel()
         for command in self.backend.withdraw():
-            active = self.active.pop(command.step_id, None)
-            if active is not None:
+            if (active := self.active.pop(command.step_id, None)) is not None:
                 self.scheduler.move(active.node, "withdraw")
         waiting = self.termination.waiting_note()
         if waiting is not None:

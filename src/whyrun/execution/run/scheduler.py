@@ -84,8 +84,9 @@ TRANSITIONS: Mapping[tuple[StepState, StepEvent], StepState] = {
     ("running", "interrupt"): "interrupted",
     ("running", "retry"): "retrying",
     ("retrying", "backoff_over"): "waiting",
-    # The run stops. A step whose retry does not start any more ends as its last attempt did.
+    # A cost leaves too little of the budget for a queued step, or the run stops.
     ("submitted", "withdraw"): "waiting",
+    # The run stops. A step whose retry does not start any more ends as its last attempt did.
     ("retrying", "fail"): "failed",
     ("retrying", "time_out"): "timed_out",
     ("waiting", "time_out"): "timed_out",

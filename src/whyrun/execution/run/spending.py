@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from whyrun.execution.backends.base import Backend
 from whyrun.execution.dispatch.dispatch import ActiveStep
 from whyrun.execution.protocol.messages import CostReported
 from whyrun.execution.recording.publisher import Publisher
@@ -14,22 +14,23 @@ from whyrun.execution.run.budget import Budget, Reservations
 from whyrun.log import events as ev
 from whyrun.log.costs import known_requests
 from whyrun.money import decimal, times, written
-from whyrun.planning.answers.prices import expected_prices
+from whyrun.planning.answers.prices import prices_of
 
 if TYPE_CHECKING:
     from whyrun.execution.run.runner import Work
 
 
 class Spending:
-    def __init__(self, work: Work, budget: Budget | None, publisher: Publisher, backend: Backend, usage: Usage) -> None:
-        self._snapshot, self._publisher, self._backend, self._usage = work.snapshot, publisher, backend, usage
-        prices = expected_prices(work.plan, work.snapshot) if budget is not None else None
-        self._reservations = Reservations(budget, prices, usage.spent) if budget is not None else None
+    def __init__(self, work: Work, budget: Budget | None, publisher: Publisher, usage: Usage) -> None:
+        self._snapshot, self._publisher, self._usage = work.snapshot, publisher, usage
+        self._reservations = None
+        if budget is not None:
+            self._reservations = Reservations(budget, prices_of(work.plan, work.snapshot), usage.spent)
         self._in_this_run: set[tuple[str, str, str]] = set()  # (step, request, item)
 
     @cached_property
     def _in_earlier_runs(self) -> set[tuple[str, str, str]]:
-        """Read once, and only if a step resumes a request."""
+        """Read once, and only if a step names a request."""
         recorder = self._publisher.recorder
         return known_requests(run for run in self._publisher.state.runs() if run.name != recorder.journal.session)
 
@@ -41,9 +42,15 @@ class Spending:
         if self._reservations is not None:
             self._reservations.release(step)
 
-    def record(self, active: ActiveStep, message: CostReported) -> None:
-        """Write a cost to the log, then let the step go on. A kill of this process loses no cost after that."""
-        if not self._is_known(active, message):
+    def exceeding(self, active: Iterable[ActiveStep]) -> set[str]:
+        """The queued steps that a cost has left no money for."""
+        if self._reservations is None:
+            return set()
+        return self._reservations.exceeding([step.id for step in active if step.began is None])
+
+    def record(self, message: CostReported) -> None:
+        """Write a cost to the log, before its step goes on. A kill of this process loses no cost after that."""
+        if not self._is_known(message):
             amount, currency = message.amount, message.currency
             if amount is None:
                 amount, currency = self._listed(message)
@@ -60,7 +67,6 @@ class Spending:
             self._usage.spent.add(amount, currency)
             if self._reservations is not None:
                 self._reservations.paid(message.step_id, amount, currency)
-        self._backend.acknowledge(message.step_id, message.key)
 
     def _listed(self, message: CostReported) -> tuple[str | None, str]:
         """The amount of a cost that the step does not know, by the price of its item in `prices.yaml`."""
@@ -71,14 +77,12 @@ class Spending:
         quantity = decimal("the quantity", message.quantity or 1)
         return written(times(price[0], quantity)), price[1]
 
-    def _is_known(self, active: ActiveStep, message: CostReported) -> bool:
+    def _is_known(self, message: CostReported) -> bool:
         """Whether this request of the step was paid for before: an attempt that resumes it reports its cost again."""
         if message.request is None:
             return False
         bought = message.step_id, message.request, message.item
-        record = self._snapshot.record(active.node)
-        resumes = record is not None and bool(record.requests)
-        if bought in self._in_this_run or (resumes and bought in self._in_earlier_runs):
+        if bought in self._in_this_run or bought in self._in_earlier_runs:
             return True
         self._in_this_run.add(bought)
         return False

@@ -83,8 +83,19 @@ class Prices(msgspec.Struct, frozen=True):
 
 
 def expected_prices(plan: Plan, snapshot: PlanningSnapshot) -> Prices | None:
+    """As `prices_of`; None where nothing says that any job of the plan costs something."""
+    prices, says = _prices(plan, snapshot)
+    return prices if says else None
+
+
+def prices_of(plan: Plan, snapshot: PlanningSnapshot) -> Prices:
     """The price of each planned job: what its action or `prices.yaml` says, else what it cost in earlier runs, else
-    what its other instances cost. None where nothing says that any job of the plan costs something."""
+    what its other instances cost."""
+    return _prices(plan, snapshot)[0]
+
+
+def _prices(plan: Plan, snapshot: PlanningSnapshot) -> tuple[Prices, bool]:
+    """With whether anything says that any job costs something."""
     planned = [job for job in plan.planned if job.reuse is None]
     told = snapshot.pricer()([job.node for job in planned]) if planned and snapshot.pricer is not None else {}
     others: dict[int, Price | None] = {}
@@ -100,7 +111,7 @@ def expected_prices(plan: Plan, snapshot: PlanningSnapshot) -> Prices | None:
         by_job[job.id] = price or _UNKNOWN
     asks = any(price.costs is None for price in told.values())
     says = asks or any(price.costs for price in by_job.values()) or any(p.source == "prices" for p in by_job.values())
-    return Prices(by_job) if says else None
+    return Prices(by_job), says
 
 
 def _logged(costs: Mapping[str, str] | None) -> Price | None:
