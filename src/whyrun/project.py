@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -137,15 +138,12 @@ class Project(msgspec.Struct, eq=False, dict=True):
         files = (STAT_CACHE, ACTIONS_CACHE, STORE_LOCK)
         elsewhere = "keep the state elsewhere: `--state DIR`"
         reserved = [reserved_folder(self.state_dir, "the state", elsewhere, files, paths)]
-        store = shared_store_for(self._read_config[0], os.environ)
         shared = None
-        if store is not None:
+        if (store := shared_store_for(self._read_config[0], os.environ)) is not None:
             from whyrun.artifacts.shared.storage import folder_of  # imported late: few projects share a store
 
-            try:
+            with suppress(RuntimeError):  # `~user` of an unknown user; whoever opens the store reports it
                 shared = folder_of(store, self.folder)
-            except RuntimeError:
-                shared = None  # `~user` of an unknown user; whoever opens the store reports it
         if shared is not None:
             elsewhere = "choose another folder for `store` in `whyrun.toml`"
             reserved.append(reserved_folder(shared, "the shared store", elsewhere, (), paths))
@@ -395,6 +393,10 @@ class Project(msgspec.Struct, eq=False, dict=True):
         """The current state. A loop over a result that `--force` makes anew is not known."""
         with self.cache.with_parallel_stat():
             return self._snapshot(history, force)
+
+    def settled_graph(self) -> Graph:
+        """The graph that IDs of commands mean: with the instances of those loops over results that are known now."""
+        return self.snapshot().dependency_graph if is_over_results(self.workflow) else self.graph
 
     def _snapshot(self, history: History | None, force: Sequence[str]) -> PlanningSnapshot:
         self.graph  # noqa: B018  # before the log: problems of the graph are reported first

@@ -146,21 +146,20 @@ class Artifact(msgspec.Struct, frozen=True):
 
 
 def find_artifact(project: Project, id_: str) -> Artifact:
-    from whyrun.evidence.queries.current import current_artifacts
+    from whyrun.evidence.queries.current import current_artifact
     from whyrun.facts.subjects import find_subject
     from whyrun.ids import split_site
     from whyrun.planning.plan import compute_execution_plan
 
     check_type("id", id_, str, "the ID of an artifact, such as 'Artifact:Job.Output[0]'")
-    graph = project.graph
-    subject = find_subject(graph, id_)
+    subject = find_subject(project.settled_graph(), id_)
     if subject.kind != "artifact":
         raise error("USAGE", f"`{id_}` is no artifact", hint="`whyrun status` lists the artifacts")
     snapshot = project.snapshot()
     plan = compute_execution_plan(snapshot)
-    found = next(one for one in current_artifacts(snapshot, plan, [subject.node]) if one.id == id_)
-    at = graph.artifact_of[id_]
-    table = graph.tables[at.table]
+    found = current_artifact(snapshot, plan, subject.node, id_)
+    at = snapshot.dependency_graph.artifact_of[id_]
+    table = snapshot.dependency_graph.tables[at.table]
     path, section = split_site(found.path) if found.path is not None else (None, None)
     published = project.folder / path if path is not None and section is None else None
     suffix = Path(path).suffix if path is not None and section is None else table.output_of(at.artifact).suffix

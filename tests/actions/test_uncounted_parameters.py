@@ -149,7 +149,7 @@ def test_the_built_in_ones() -> None:
     data = ("memory_limit", "threads")
     found = {name: describe(builtin.load()) for name, builtin in BUILTIN.items() if builtin.is_class}
     assert {name: known.uncounted for name, known in found.items() if known.uncounted} == {
-        "http/json": ("connect_timeout", "max_bytes", "retries", "timeout", "wait"),
+        "http/json": ("connect_timeout", "cost", "currency", "max_bytes", "price", "retries", "timeout", "wait"),
         "data/merge": data,
         "data/append": data,
         "data/aggregate": data,
@@ -159,4 +159,4 @@ def test_the_built_in_ones() -> None:
         **dict.fromkeys(("duckdb/query", "mysql/extract", "postgres/extract"), ("memory_limit",)),
     }
     noted = [p.name for p in found["http/json"].parameters or () if "does not count" in p.description]
-    assert noted == ["timeout", "connect_timeout", "retries", "max_bytes", "wait"]
+    assert noted == ["timeout", "connect_timeout", "retries", "max_bytes", "wait", "cost", "price", "currency"]

@@ -172,7 +172,7 @@ def test_controls_know_the_open_entry(lab: Lab) -> None:
     ]
     lab.succeed(targets=["Job:Script"])
     for text in ("Job:Clip[7]", "Job:Clip[?]"):
-        with pytest.raises(WhyrunError, match="names nothing in this workflow"):
+        with pytest.raises(WhyrunError, match=r"does not exist: `Artifact:Script.Story.Count` is 2"):
             lab.plan(targets=[text])
 
 

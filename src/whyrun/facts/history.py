@@ -162,7 +162,7 @@ def find_history(project: Project, id_: str) -> list[HistoryEntry]:
     else:
         entries = list(artifact_versions(job_history(runs, _is_producer(id_), running), pattern.matches))
     if not entries:
-        match_nodes(project.graph, id_)  # raises if the workflow does not have it either
+        match_nodes(project.settled_graph(), id_)  # raises if the workflow does not have it either
     return entries
 
 

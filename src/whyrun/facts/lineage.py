@@ -79,7 +79,7 @@ def _start(project: Project, history: History, id_: str, at: str | None) -> Hop:
     record = history.records.steps.get(job)
     success = record.last_success() if record is not None else None
     if success is None:
-        match_nodes(project.graph, id_)  # raises if the workflow does not have it either
+        match_nodes(project.settled_graph(), id_)  # raises if the workflow does not have it either
         if at is not None and _made_later(project, job):
             hint = "without `--at`, `whyrun lineage` answers for the latest version"
             raise error("USAGE", f"`{id_}` had not been made by the end of {at}", hint=hint)

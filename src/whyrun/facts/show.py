@@ -32,15 +32,19 @@ def id_facts(project: Project, id_: str) -> Facts:
     from whyrun.facts.subjects import find_subject
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import compute_execution_plan
+    from whyrun.snapshot.build import is_over_results
 
-    if "*" in id_ and id_ not in project.graph.node_of and id_ not in project.graph.artifact_of:
+    graph = project.settled_graph()
+    if "*" in id_ and id_ not in graph.node_of and id_ not in graph.artifact_of:
         raise error(
             "USAGE",
             f"`{id_}`: `show` takes one ID, not a pattern",
             hint="`whyrun why` and `whyrun status` take a pattern",
         )
-    find_subject(project.graph, id_)  # before the log is read: an unknown ID is the more useful error
+    if not is_over_results(project.workflow):
+        find_subject(graph, id_)  # before the log is read: an unknown ID is the more useful error
     snapshot = project.snapshot()
+    find_subject(snapshot.dependency_graph, id_, records=snapshot.records)
     return known_facts(project, PlanView(snapshot, compute_execution_plan(snapshot)), id_)
 
 
@@ -203,14 +207,13 @@ def last_lines(path: Path, lines: int = LOG_TAIL_LINES) -> tuple[list[str], bool
 def artifact_facts(
     project: Project, known: PlanView, subject: Subject, history: Sequence[HistoryEntry] | None = None
 ) -> Facts:
-    from whyrun.evidence.queries.current import current_artifacts
+    from whyrun.evidence.queries.current import current_artifact
     from whyrun.facts.history import find_history
     from whyrun.planning.answers.why import direct_readers
 
     graph = known.graph
     at = graph.artifact_of[subject.id]
-    current = current_artifacts(known.snapshot, known.plan, [subject.node])
-    artifact = next(one for one in current if one.id == subject.id)
+    artifact = current_artifact(known.snapshot, known.plan, subject.node, subject.id)
     facts: Facts = {"kind": "artifact", **artifact.to_json()}
     history = find_history(project, subject.id) if history is None else history
     facts["versions"] = len({version.sha256 for entry in history for version in entry.outputs})

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from whyrun.errors import WhyrunError
     from whyrun.graph.tables import Graph, Slot
     from whyrun.planning.answers.explain import CommandContext
     from whyrun.project import Project
+    from whyrun.snapshot.records import Records
     from whyrun.workflow.inputs import InputValue
 
 KINDS = ("Job:", "Artifact:", "Input:")
@@ -42,10 +44,13 @@ class Subject:
     value: InputValue | None = None
 
 
-def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
-    """The subject that an ID names; an unknown ID is an error. `patterns`: whether its hint may offer a pattern."""
+def find_subject(graph: Graph, text: str, *, patterns: bool = False, records: Records | None = None) -> Subject:
+    """The subject that an ID names; an unknown ID is an error.
+
+    `patterns`: whether its hint may offer a pattern. `records`: for a hint that says when a former job ran.
+    """
     from whyrun.errors import WhyrunError
-    from whyrun.ids import CanonicalId, parse_id
+    from whyrun.ids import CanonicalId, job_of, parse_id
     from whyrun.planning.id_matching import not_canonical, unknown_id
 
     try:
@@ -54,11 +59,14 @@ def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
         raise not_canonical(problem, text, graph) from None
     if identity.kind == "Job":
         if text not in graph.node_of:
-            raise unknown_id(text, list(graph.node_of), patterns=patterns, graph=graph)
+            unknown = unknown_id(text, list(graph.node_of), patterns=patterns, graph=graph)
+            raise _with_past(unknown, text, text, records)
         return Subject("job", text, graph.node_of[text])
     if identity.kind == "Artifact":
         if text not in graph.artifact_of:
-            raise unknown_id(text, list(graph.artifact_of), patterns=patterns, graph=graph)
+            unknown = unknown_id(text, list(graph.artifact_of), patterns=patterns, graph=graph)
+            job = job_of(text) if len(identity.segments) > 1 else ""
+            raise _with_past(unknown, text, job, records)
         return Subject("artifact", text, graph.node(graph.artifact_of[text]))
     name = "".join(f"{each}/" for each in identity.imports) + identity.segments[0].name
     if len(identity.segments) == 1 or f"Input:{name}" in graph.inputs:
@@ -77,13 +85,28 @@ def find_subject(graph: Graph, text: str, *, patterns: bool = False) -> Subject:
     raise unknown_id(text, [f"Input:{id_.removeprefix('Job:')}.action" for id_ in graph.node_of])
 
 
-def find_subjects(graph: Graph, text: str) -> list[Subject]:
+def _with_past(unknown: WhyrunError, text: str, job: str, records: Records | None) -> WhyrunError:
+    """The error, with the last run of a job that the workflow had before."""
+    import shlex
+
+    from whyrun.errors import error
+    from whyrun.snapshot.records import run_name
+
+    record = None if records is None else records.steps.get(job)
+    if record is None:
+        return unknown
+    (problem,) = unknown.diagnostics
+    hint = f"it was there in {run_name(record.latest.run)}: `whyrun history {shlex.quote(text)}`"
+    return error(problem.code, problem.message, hint=hint)
+
+
+def find_subjects(graph: Graph, text: str, records: Records | None = None) -> list[Subject]:
     """All subjects that match an ID in which `*` stands for a name or index, in the order of the graph."""
     from whyrun.planning.id_matching import match_nodes, read_pattern, unknown_id
     from whyrun.snapshot.snapshot import leaf_inputs
 
     if "*" not in text or text in graph.node_of or text in graph.artifact_of:
-        return [find_subject(graph, text, patterns=True)]
+        return [find_subject(graph, text, patterns=True, records=records)]
     if text.startswith("Job:"):
         return [Subject("job", graph.job_id(node), node) for node in match_nodes(graph, text)]
     pattern = read_pattern(text, lambda: graph)

@@ -57,7 +57,7 @@ def _result_axis(
         if OPEN in row:
             continue
         of[row] = (OPEN,)
-        id_ = _artifact_id(source, prefix, dict(zip(loop.after, row, strict=True)))
+        id_ = result_id(source, prefix, dict(zip(loop.after, row, strict=True)))
         made = results.recorded(id_)
         if made is None:
             continue
@@ -74,7 +74,9 @@ def _result_axis(
     return Ragged.made(loop.after, of, is_open=True)
 
 
-def _artifact_id(source: OutputRef, prefix: str, at: Mapping[str, Index]) -> str:
+def result_id(source: OutputRef, prefix: str, at: Mapping[str, Index]) -> str:
+    """The artifact that a loop goes over, at these indices of the loops before it."""
+
     def indices(selectors: Sequence[Selector]) -> str:
         return format_indices([at[selector.loop] for selector in selectors if isinstance(selector, Loop)])
 

@@ -12,14 +12,28 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 from whyrun.errors import WhyrunError, did_you_mean, error
+from whyrun.graph.loops import result_id
 from whyrun.graph.tables import Graph, JobTable
-from whyrun.ids import OPEN, IdPattern, Index, Segment, any_index, format_index, parse_id, shape_of, split_site
+from whyrun.ids import (
+    OPEN,
+    IdPattern,
+    Index,
+    Segment,
+    any_index,
+    format_index,
+    format_indices,
+    job_of,
+    parse_id,
+    shape_of,
+    split_site,
+)
 
 if TYPE_CHECKING:
     from whyrun.workflow.inputs import InputValue
     from whyrun.workflow.model import LoopDecl
 
 _REFERENCE = re.compile(r"(?:\$\{\{)?\s*(jobs|inputs)\.([\w.]+?)(?:\.outputs\.(\w+))?((?:\[[^\]]*\])*)\s*(?:\}\})?")
+SHOWN = 8  # elements of a loop, in a message
 _KIND = re.compile(r"(Job|Artifact|Input):", re.IGNORECASE)
 
 
@@ -105,9 +119,11 @@ def one_id(text: str, known: Mapping[str, Any], what: str, graph: Graph | None =
 
 def unknown_id(
     text: str, known: Sequence[str], *, patterns: bool = True, graph: Graph | None = None, option: str = ""
-) -> Exception:
+) -> WhyrunError:
     """`patterns`: whether the user may name all instances with a pattern here."""
     near = [k for k in known if k.startswith(text + "[")]
+    if not near and graph is not None and (absent := absent_instance(graph, text, option)) is not None:
+        return absent
     hint = None
     if near:
         hint = f"it has instances: name one, such as `{near[0]}`"
@@ -140,18 +156,82 @@ def _other_index(text: str, known: Sequence[str]) -> str | None:
     same = [id_ for id_ in known if any_index(id_) == like]
     if not same or like == text:
         return None
+    if (near := _near_index(text, same)) is not None:
+        return f"did you mean `{near}`?"
+    return f"it has the instances `{same[0]}` to `{same[-1]}`" if len(same) > 1 else f"it has one instance, `{same[0]}`"
+
+
+def _near_index(text: str, same: Sequence[str]) -> str | None:
     from difflib import get_close_matches
 
     words = {id_.partition("[")[2]: id_ for id_ in same}
     index = text.partition("[")[2]
     near = get_close_matches(index, words, n=1, cutoff=0.6) if re.search("[A-Za-z]", index) else []
-    if near:
-        return f"did you mean `{words[near[0]]}`?"
-    return f"it has the instances `{same[0]}` to `{same[-1]}`" if len(same) > 1 else f"it has one instance, `{same[0]}`"
+    return words[near[0]] if near else None
 
 
 def _quoted(id_: str, option: str = "") -> str:
     return f"`{option} {shlex.quote(id_)}`" if option else f"`{id_}`"
+
+
+# --- instances of loops over results -----------------------------------------------------------------------------
+
+
+def absent_instance(graph: Graph, text: str, option: str = "") -> WhyrunError | None:
+    """The error for an ID that a loop over a result does not have; None if that is not what is wrong with it."""
+    try:
+        identity = parse_id(text)
+    except WhyrunError:  # a pattern, or no ID
+        return None
+    table = next((table for table in graph.tables if table.name == identity.job), None)
+    number = {"Job": 0, "Artifact": 1}.get(identity.kind, 2)
+    if table is None or not table.gates or len(identity.segments) <= number:
+        return None
+    output = f".{identity.segments[1].name}" if number else ""
+    if number and not any(spec.output == identity.segments[1].name for spec in table.artifacts):
+        return None
+    indices = identity.segments[number].indices
+    for place, name in enumerate(table.decl.loops[: len(indices)]):
+        rows = [row for row in table.rows if row[:place] == indices[:place]]
+        known = list(dict.fromkeys(row[place] for row in rows))
+        if indices[place] in known:
+            continue
+        loop, prefix = _loop_of(graph, table, place)
+        if not loop.is_over_result:
+            return None
+        source = result_id(loop.source, prefix, dict(zip(table.decl.loops, indices, strict=False)))
+        same = [f"{identity.kind}:{table.name}{output}{format_indices(row)}" for row in rows]
+        if OPEN in known:
+            why = f"which instances `{name}` has is known once {job_of(source)} has run"
+            return error(
+                "UNKNOWN_REFERENCE", f"`{text}`: {why}", hint=f"write {_quoted(same[0], option)} for all of them"
+            )
+        what = f"`{text}` does not exist: {_extent(loop, source, known)}"
+        hint: str | None
+        if indices[place] is OPEN and known:
+            hint = f"name one, such as {_quoted(same[0], option)}, or all with {_quoted(any_index(same[0]), option)}"
+        else:
+            near = _near_index(text, same)
+            hint = None if near is None else f"did you mean {_quoted(near, option)}?"
+        return error("UNKNOWN_REFERENCE", what, hint=hint)
+    return None
+
+
+def _extent(loop: LoopDecl, source: str, known: Sequence[Index]) -> str:
+    if loop.kind == "count":
+        return f"`{source}` is {len(known)}"
+    if not known:
+        return f"`{source}` is empty"
+    more = f" and {len(known) - SHOWN:,} more" if len(known) > SHOWN else ""
+    return f"`{source}` has {', '.join(map(format_index, known[:SHOWN]))}{more}"
+
+
+def _loop_of(graph: Graph, table: JobTable, loop: int) -> tuple[LoopDecl, str]:
+    """A loop of a job, and what its names in IDs begin with: `Intro/`."""
+    workflow, *imports = graph.workflow, *table.name.split("/")[:-1]
+    for name in imports:
+        workflow = workflow.imports[name].workflow
+    return workflow.loops[table.decl.loops[loop]], "".join(f"{name}/" for name in imports)
 
 
 # --- what a text is meant as -------------------------------------------------------------------------------------
@@ -219,13 +299,10 @@ def _row(graph: Graph, table: JobTable, indices: Sequence[int | float | str]) ->
 
 def _position_of(graph: Graph, table: JobTable, loop: int, word: str) -> Index | None:
     """The index of the element that a word names: a value, or a file by its name or stem."""
-    workflow, *imports = graph.workflow, *table.name.split("/")[:-1]
-    for name in imports:
-        workflow = workflow.imports[name].workflow
-    decl: LoopDecl = workflow.loops[table.decl.loops[loop]]
+    decl, prefix = _loop_of(graph, table, loop)
     value: InputValue | None = None
-    if decl.kind == "each" and not decl.source.selectors:
-        value = graph.inputs.get(f"Input:{''.join(f'{name}/' for name in imports)}{decl.source.name}")
+    if decl.kind == "each" and not decl.is_over_result and not decl.source.selectors:
+        value = graph.inputs.get(f"Input:{prefix}{decl.source.name}")
     elements = zip(value.indices, value.elements or (), strict=True) if value is not None else ()
     found = [index for index, element in elements if word in (element.value, *_names_of(element.path))]
     return found[0] if len(found) == 1 else None

@@ -123,7 +123,7 @@ def _check_known(project: Project, job: str) -> None:
 
     pattern = read_pattern(job, lambda: project.graph)
     if not any(pattern.matches(step) for step in project.history().records.steps):
-        match_nodes(project.graph, job)
+        match_nodes(project.settled_graph(), job)
 
 
 def _lines(project: Project, run: RunRef, follow: bool) -> Iterator[bytes]:

@@ -91,7 +91,7 @@ def command(
     if at is None:
         note_running(project)
     found = planned(project, PlanOptions(), at=at, tell=print_note)
-    subjects = find_subjects(found.snapshot.dependency_graph, id_)
+    subjects = find_subjects(found.snapshot.dependency_graph, id_, found.snapshot.records)
     note_narrow_patterns(found.snapshot.dependency_graph, [id_])
     known = PlanView(found.snapshot, found.plan)
     head = why_head(found, id_, at)

@@ -13,6 +13,7 @@ from whyrun.ids import parse_id, site_of
 from whyrun.log.lean_events import ArtifactAdopted, ArtifactAvailable, scan
 from whyrun.log.runs import RunRef, log_without_start
 from whyrun.log.tombstones import Tombstone
+from whyrun.planning.id_matching import unknown_id
 from whyrun.planning.plan import Plan
 from whyrun.snapshot.records import Output, Records, StepRecord, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -85,6 +86,14 @@ def current_artifacts(
                 yield whole
 
 
+def current_artifact(snapshot: PlanningSnapshot, plan: Plan, node: int, id_: str) -> CurrentArtifact:
+    """That of this ID, of an instance. Any key may be written behind an array; one without an element is an error."""
+    found = {one.id: one for one in current_artifacts(snapshot, plan, [node])}
+    if id_ not in found:
+        raise unknown_id(id_, list(found))
+    return found[id_]
+
+
 def _array(
     snapshot: PlanningSnapshot, at: ArtifactAt, whole: CurrentArtifact, record: StepRecord
 ) -> Iterator[CurrentArtifact]:
@@ -151,6 +160,8 @@ def count_leftover_files(records: Records, graph: Graph, exists: Callable[[str],
     """The number of existing files that removed jobs published and no current job publishes. Cheap: only the records of
     removed jobs are read."""
     gone = records.steps.keys() - graph.node_of.keys()
+    open_jobs = _open_jobs(graph)
+    gone = {step for step in gone if parse_id(step).job not in open_jobs} if open_jobs else gone
     if not gone:
         return 0
     made = [success for step in gone if (success := records.steps[step].last_success()) is not None]
@@ -184,7 +195,7 @@ def stale_files(
         for one in stone.published:
             if one.site not in wanted:
                 published[one.site] = (one.artifact, stone.run, {one.sha256})
-    open_jobs = {table.name for table in graph.tables if table.open_rows}  # whether a job makes it shows in a run
+    open_jobs = _open_jobs(graph)
     for run in runs:
         for event in _published(run):
             site = site_of(event.path or "", event.section)
@@ -201,6 +212,11 @@ def stale_files(
                 StaleFile(path, artifact, last_run, "inactive" if path in unwanted else "removed", sha not in hashes)
             )
     return stale
+
+
+def _open_jobs(graph: Graph) -> set[str]:
+    """Jobs with a loop that is not known yet. Which files they publish shows in a run, so none is a leftover."""
+    return {table.name for table in graph.tables if table.open_rows}
 
 
 def _files_of(record: StepRecord | None, folder: str) -> Iterator[str]:

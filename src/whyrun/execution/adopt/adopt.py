@@ -164,10 +164,11 @@ class _Request:
 
 
 def _adopt(project: Project, request: _Request, reporter: Reporter, clock: Clock) -> Adoption:
-    at = locate(project.graph, request.artifact)
+    locate(project.settled_graph(), request.artifact)  # an unknown ID is told before the lock is taken
     with decision_run(project, reporter, clock) as decision:
         store = project.store
         snapshot = decision.snapshot()
+        at = locate(snapshot.dependency_graph, request.artifact)
         target = find_target(snapshot, request.artifact, at, request.earlier)
         results = request.read(target, target.spec(target.output))
         for number, other in target.others:

@@ -213,9 +213,11 @@ def keep_results(
         raise error("USAGE", f"the reason {what}", hint="say why the result still holds, in a few words")
     if not ids:
         raise error("USAGE", "no job is named", hint="name the jobs whose results are to be kept, such as `Job:Report`")
-    asked = frozenset(node for text in ids for node in match_nodes(project.graph, text))
+    for text in ids:
+        match_nodes(project.settled_graph(), text)  # an unknown ID is told before the lock is taken
     with decision_run(project, reporter, clock) as decision:
         snapshot = decision.snapshot()
+        asked = frozenset(node for text in ids for node in match_nodes(snapshot.dependency_graph, text))
         judge = _KeepingJudge(project, snapshot, asked)
         judge.judge_all(compute_layers(snapshot.dependency_graph))
         judge.check()

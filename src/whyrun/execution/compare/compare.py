@@ -329,8 +329,9 @@ def compare_workflow(
     project.config, project.graph, project.actions  # noqa: B018  # report every error before taking the lock
     limits = resource_limits(project, options)
     check_limits(project, options.limits or {})
+    graph = project.settled_graph()
     for text in compare.ids:
-        match_nodes(project.graph, text)
+        match_nodes(graph, text)
     with (
         OnFinish(project.config.on_finish, project.folder, reporter) as on_finish,
         RunLock.of(project.state, clock) as lock,

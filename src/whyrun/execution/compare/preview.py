@@ -232,8 +232,9 @@ def preview_comparison(
     project: Project, ids: Sequence[str], against: str | None, options: RunOptions
 ) -> ComparisonPreview:
     """Does not lock, execute or record anything."""
+    graph = project.settled_graph()
     for text in ids:
-        match_nodes(project.graph, text)
+        match_nodes(graph, text)
     check_limits(project, options.limits or {})
     snapshot = project.snapshot()
     _, subjects = subjects_of(project, snapshot, ids, against)
