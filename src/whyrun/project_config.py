@@ -167,7 +167,8 @@ def _of_switch(key: str, value: Any) -> Iterator[Problem]:
 def _of_budget(value: Any) -> Iterator[Problem]:
     text = "" if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)
     if re.fullmatch(r"[0-9]+(\.[0-9]+)?( [A-Z][A-Z0-9]{1,9})?", text) is None:
-        yield "budget", "`budget` is an amount, with a currency unless it is in US dollars", 'budget = "5 EUR"'
+        what = f"`budget` is an amount, with a currency unless it is in US dollars, not {value!r:.100}"
+        yield "budget", what, 'budget = "5 EUR"'
 
 
 def _of_trace(value: Any) -> Iterator[Problem]:

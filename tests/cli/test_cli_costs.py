@@ -39,14 +39,14 @@ def test_what_was_spent_and_what_is_saved(project: Make) -> None:
         job    spent                           costs
         Draw   $0.04 and 1 of unknown amount  2
         total  $0.04 and 1 of unknown amount  2
-        saved: results of $0.04 and 1 of unknown amount are there, and the next run does not buy them again
+        kept: results worth $0.04 and 1 of unknown amount; the next run does not buy them again
     """).replace("spent                           costs", "spent                          costs")
     assert whyrun(lab.root, "costs", "--by", "item").out == dedent("""
         item     spent                          costs  quantity
         picture  $0.04                          1      1
         storage  1 of unknown amount            1
         total    $0.04 and 1 of unknown amount  2
-        saved: results of $0.04 and 1 of unknown amount are there, and the next run does not buy them again
+        kept: results worth $0.04 and 1 of unknown amount; the next run does not buy them again
     """)
     assert whyrun(lab.root, "costs", "--by", "run", "--json").json == {
         "workflow": "w",
@@ -103,3 +103,31 @@ def test_what_a_run_would_cost_is_told_before_it(project: Make) -> None:
     why = whyrun(lab.root, "why", "Input:Prompt", "--json").json
     assert (why["price"], why["prices"]) == ("~$0.10", {"total": {"USD": "0.1"}, "unknown_jobs": 0})
     assert "(~$0.10)" in whyrun(lab.root, "plan", "--assume", "Input:Prompt=changed").out
+
+
+def test_what_the_budget_held_back_is_told_with_how_to_go_on(project: Make) -> None:
+    flow = """
+        workflow: w
+        loops: {k: {values: [1, 2, 3]}}
+        jobs:
+          Buy: {for: [k], uses: python, with: {call: "shop:buy", k: "${{ k }}"}, outputs: {Got: {type: string}}}
+    """
+    code = """
+        def buy(k, context):
+            context.cost("1")
+            return {"Got": "it"}
+    """
+    lab = project(flow, {"shop.py": code, "prices.yaml": "jobs: {Buye: 0.01}\n"})
+    ran = whyrun(lab.root, "run", "--jobs", "1", "--budget", "0.50")
+    assert ran.code == 1
+    assert (
+        "note: `prices.yaml` has a price for `Buye`, which is no job of this workflow: did you mean `Buy`?" in ran.err
+    )
+    assert "\n  spent $1.00 of a budget of $0.50\n" in ran.err
+    assert "\n  held back by the budget of $0.50; to go on: whyrun run --budget …\n" in ran.err
+    shown = whyrun(lab.root, "show", "r0001").out
+    assert "  skipped      0\n" in shown
+    assert "  held         2 by the budget\n" in shown
+    assert ", 1 completed, 2 held" in whyrun(lab.root, "runs").out
+    refused = whyrun(lab.root, "plan", "--budget", "1")
+    assert (refused.code, "write `whyrun run --dry-run --budget AMOUNT`" in refused.err) == (2, True)

@@ -45,7 +45,7 @@ def lab(project: Make) -> Lab:
     made.succeed()
     of_all = [file(made, "helper.sh", "strace"), absent("conf.json")]
     reads = {
-        "Job:Fit[0]": [*of_all, folder(made, "data"), Read("moving", "unknown")],
+        "Job:Fit[0]": [*of_all, folder(made, "data"), file(made, "data/a.csv"), Read("moving", "unknown")],
         "Job:Fit[1]": of_all,
         "Job:Look": [file(made, "out/fit-1.txt")],
     }
@@ -60,6 +60,7 @@ def test_what_is_read_is_listed_by_job(lab: Lab) -> None:
         "  declared  Input:Page",
         "  observed  conf.json  absent",
         "  data/  HASH…  in 1",
+        "  data/a.csv  HASH…  in 1",
         "  helper.sh  HASH…  by strace",
         "  moving  not known  in 1, now absent",
         "Job:Look  1 instance, not traced",

@@ -20,6 +20,7 @@ from whyrun.execution.adopt.keep import keep_results
 from whyrun.facts.lineage import lineage
 from whyrun.facts.show import id_facts
 from whyrun.facts.status import current_status
+from whyrun.planning.answers.explain import render_explain
 
 Make = Callable[..., Lab]
 
@@ -92,6 +93,7 @@ def test_a_deleted_and_an_edited_element_are_named_and_put_back(project: Make) -
         "Artifact:Split.Parts[a]  parts/a.txt (deleted)",
         "Artifact:Split.Parts[b]  parts/b.txt (changed)",
     ]
+    assert "adopt" not in render_explain(lab.plan())  # it refuses elements
     assert listed(lab) == {
         "Artifact:Split.Parts": ("missing", "deleted", "parts"),
         "Artifact:Split.Parts[a]": ("missing", "deleted", "parts/a.txt"),

@@ -244,6 +244,20 @@ def test_a_short_step_that_a_worker_already_has_is_held_back(project: Make) -> N
     assert (ran.exit_code, spent(ran)) == (1, Decimal("1.039"))
 
 
+def test_a_wrong_budget_is_refused_with_nothing_to_do(lab: Lab) -> None:
+    lab.succeed()
+    for budget, settings in (("abc", ""), (None, 'budget = "5 euros"\n')):
+        lab.write({"whyrun.toml": settings})
+        with pytest.raises(WhyrunError) as refused:
+            lab.run(budget=budget)
+        told = refused.value.diagnostics[0].message
+        assert told == (
+            "a budget must be a number, not 'abc'"
+            if budget
+            else "`budget` is an amount, with a currency unless it is in US dollars, not '5 euros'"
+        )
+
+
 @pytest.mark.parametrize("text", ["much", "-1", "5 euros", "5 EUR USD", ""])
 def test_what_is_no_budget_is_refused(text: str) -> None:
     with pytest.raises(WhyrunError) as refused:

@@ -70,6 +70,19 @@ def test_costs_are_events_also_of_attempts_that_fail(project: Make) -> None:
     ]
 
 
+def test_a_purchase_of_one_request_is_one_cost_also_over_runs(project: Make) -> None:
+    """The step has not remembered the request: that it names it is enough."""
+    buy = """
+        def buy(k, context):
+            context.cost("0.10", item="x", request=f"req-{k}")
+            raise RuntimeError("no")
+    """
+    lab = project(FLOW, {"shop.py": buy})
+    for _ in range(2):
+        assert lab.run().exit_code == 1
+    assert spent(lab).text() == "$0.20"
+
+
 def test_the_records_have_what_the_present_result_cost(project: Make) -> None:
     lab = project(FLOW, {"shop.py": BUY, "fail-2": ""})
     lab.succeed()

@@ -297,7 +297,7 @@ def test_the_section_of_a_removed_job_stays_and_is_listed(lab: Lab) -> None:
     opened = lab.opened(["Networks=[asia]"])
     snapshot = opened.snapshot()
     plan = compute_execution_plan(snapshot)
-    stale = stale_files(opened.graph, plan, opened.state.runs(), opened.observer().published)
+    stale = stale_files(snapshot, plan, opened.state.runs(), opened.observer().published)
     assert [one.to_json() for one in stale] == [
         {
             "path": "results/metadata.json § evaluate[cancer]",

@@ -149,3 +149,58 @@ def test_putting_aside_can_be_interrupted_anywhere(tmp_path: Path, renamed: int)
     assert not (lab.root / "new/c.txt").exists()
     assert (scratch / "work/new/c.txt").read_text() == "partial"
     assert not (scratch / JOURNAL).exists()
+
+
+BOUND = """
+workflow: bound
+inputs: {Raw: {type: file, default: data/raw.csv}}
+defaults: {workdir: project, uses: python}
+jobs:
+  Clean:
+    uses: shell
+    with:
+      raw: ${{ inputs.Raw }}
+      run: |
+        cp data/raw.csv results/clean.csv
+        printf 2 > results/rows.json
+        mkdir -p "$out_Parts"
+        for name in a b; do printf "$name" > "$out_Parts/$name.txt"; done
+    outputs:
+      Table: {type: file, path: results/clean.csv}
+      Rows: {type: integer, path: results/rows.json}
+      Parts: {type: "file[]", path: results/parts}
+  Fit:
+    with:
+      script: fit.py
+      table: ${{ jobs.Clean.outputs.Table }}
+      rows: ${{ jobs.Clean.outputs.Rows }}
+      part: ${{ jobs.Clean.outputs.Parts['b'] }}
+    outputs: {Model: {type: text, path: results/model.txt}}
+"""
+FIT = """
+import pathlib
+paths = ("results/clean.csv", "results/rows.json", "results/parts/b.txt")
+pathlib.Path("results/model.txt").write_text("".join(pathlib.Path(path).read_text() for path in paths))
+"""
+
+
+def test_what_a_step_binds_is_declared_also_by_its_published_path(tmp_path: Path) -> None:
+    files = {"fit.py": FIT, "data/raw.csv": "r", "results/.keep": "", "whyrun.toml": "strict = true"}
+    lab = Lab(tmp_path).write({"workflow.yaml": BOUND, **files})
+    ran = lab.succeed()
+    assert lab.read("results/model.txt") == "r2b"
+    assert [event.observed for event in ran.of(ev.StepComplete)] == [None, None]
+    assert lab.plan().planned == []
+
+
+@pytest.mark.parametrize("undeclared", ["results/parts/a.txt", "data/raw.csv"])
+def test_another_element_and_an_input_of_another_job_are_not_declared(tmp_path: Path, undeclared: str) -> None:
+    files = {"data/raw.csv": "r", "results/.keep": "", "whyrun.toml": "strict = true"}
+    lab = Lab(tmp_path).write({"workflow.yaml": BOUND, **files})
+    lab.write({"fit.py": FIT.replace("results/parts/b.txt", undeclared)})
+    (failed,) = lab.run().of(ev.StepFailed)
+    assert (failed.step_id, failed.error_type, failed.error) == (
+        "Job:Fit",
+        "UndeclaredRead",
+        f"`{undeclared}` was read, and nothing declares it: write `code: [{undeclared}]` in `Job:Fit`",
+    )

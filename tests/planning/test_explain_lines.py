@@ -43,10 +43,12 @@ def missing(change: str | None, path: str | None, artifact: str | None = "Artifa
 
 
 def test_only_an_edited_published_file_gets_the_hint_to_adopt_it() -> None:
-    assert job_lines(missing("changed", "out/a b.txt#part")) == [
-        ("MISSING_OUTPUT", "Artifact:A.B[0]  out/a b.txt#part (changed)"),
-        ("", "keep your version: whyrun adopt 'Artifact:A.B[0]' 'out/a b.txt#part'"),
+    assert job_lines(missing("changed", "out/a b.txt#part", "Artifact:A.B")) == [
+        ("MISSING_OUTPUT", "Artifact:A.B  out/a b.txt#part (changed)"),
+        ("", "keep your version: whyrun adopt Artifact:A.B 'out/a b.txt#part'"),
     ]
+    element = ("MISSING_OUTPUT", "Artifact:A.B[0]  out/a.txt (changed)")
+    assert job_lines(missing("changed", "out/a.txt")) == [element]  # of an array of `Job:A`: it cannot be adopted
     assert job_lines(missing("deleted", "out/a.txt")) == [("MISSING_OUTPUT", "Artifact:A.B[0]  out/a.txt (deleted)")]
     assert job_lines(missing("changed", None)) == [("MISSING_OUTPUT", "Artifact:A.B[0] (changed)")]
     assert job_lines(missing("strange", None)) == [("MISSING_OUTPUT", "Artifact:A.B[0] (strange)")]

@@ -164,9 +164,35 @@ def test_a_price_list_with_a_mistake_is_refused(lab: Lab, text: str, code: str, 
     assert (problem.code, problem.message, problem.file, problem.line) == (code, message, "prices.yaml", 1)
 
 
+@pytest.mark.parametrize(
+    ("price", "hint"),
+    [
+        ('"0.1 EUR"', "write `currency: EUR` once for the whole list, and here `0.1`"),
+        ("-1", "a price is at least 0"),
+        ("0.1 euros", "omit what you do not know: it is unknown, not 0"),
+        ("[1]", "omit what you do not know: it is unknown, not 0"),
+    ],
+)
+def test_a_wrong_price_is_told_what_to_write(lab: Lab, price: str, hint: str) -> None:
+    lab.write({"prices.yaml": f"jobs: {{Tell: {price}}}\n"})
+    with pytest.raises(InvalidError) as refused:
+        planned(lab).prices()
+    assert [(problem.code, problem.hint) for problem in refused.value.diagnostics] == [("WRONG_TYPE", hint)]
+
+
 def test_an_item_of_the_price_list_prices_what_a_step_cannot(project: Make) -> None:
     flow = "workflow: w\njobs: {A: {uses: python, with: {call: 'shop:a'}, outputs: {T: {type: string}}}}\n"
     code = "def a(context):\n    context.cost(None, item='tokens', quantity=812)\n    context.cost(None, item='x')\n"
     lab = project(flow, {"shop.py": f"{code}    return {{'T': ''}}\n", "prices.yaml": "items: {tokens: 0.00001}\n"})
     ran = lab.succeed()
     assert ran.result.usage.spent.text() == "$0.00812 and 1 of unknown amount"
+
+
+def test_a_price_for_a_misspelled_job_is_noted(lab: Lab) -> None:
+    # `Other` may be a job of another workflow of the project
+    lab.write({"prices.yaml": "jobs: {Tel: 0.01, Other: 1}\n"})
+    assert planned(lab).price_notes() == [
+        "`prices.yaml` has a price for `Tel`, which is no job of this workflow: did you mean `Tell`?"
+    ]
+    lab.write({"prices.yaml": "jobs: {Tel: 0.01, Tell: 1}\n"})
+    assert planned(lab).price_notes() == []

@@ -278,6 +278,8 @@ def _similar_option(problem: click.exceptions.NoSuchOption) -> str | None:
 
     if given == "--dry-run" and context is not None and any("--delete" in p.opts for p in context.command.params):
         return "without `--delete` the command only shows what it would remove"
+    if given == "--budget":
+        return "write `whyrun run --dry-run --budget AMOUNT`: it compares the plan with a budget, and runs nothing"
     if (hint := option_hint(given)) is not None:
         own = {option for parameter in context.command.params for option in parameter.opts} if context else set()
         elsewhere = hint.startswith("write `--") and hint.split("`")[1].split()[0] not in own

@@ -205,6 +205,7 @@ class SummaryFacts(msgspec.Struct, frozen=True):
     failures: Sequence[Failure]
     evidence: str  # the run folder
     spent: str = ""  # money, as text
+    budget: str = ""  # as well
     spared: str = ""  # what the results cost that were not bought again
     shared: str = ""  # what the run uploaded to the shared store and downloaded from it
 
@@ -228,7 +229,8 @@ def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
         lines.append(f"  {statuses_text(facts.statuses, all_counts)}")
     if facts.spent or facts.spared:
         spared = f"{'; ' if facts.spent else ''}saved {facts.spared} by not buying it again" if facts.spared else ""
-        lines.append(f"  {'spent ' if facts.spent else ''}{facts.spent}{spared}")
+        of_budget = f" of a budget of {facts.budget}" if facts.spent and facts.budget else ""
+        lines.append(f"  {'spent ' if facts.spent else ''}{facts.spent}{of_budget}{spared}")
     lines.extend(usage_lines(facts.usage))
     lines.extend([f"  shared store: {facts.shared}"] if facts.shared else ())
     # An interrupted step is counted above, but it has no error to show.
@@ -244,6 +246,8 @@ def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
         lines.extend([f"    {failure.note}"] if failure.note else ())
     if len(groups) > SHOWN:
         lines.append(f"  … and {len(groups) - SHOWN} more")
+    if all_counts.get("held"):
+        lines.append(f"  held back by the budget of {facts.budget}; to go on: whyrun run{commands.workflow} --budget …")
     if facts.state == "interrupted":
         lines.append(f"  interrupted; to continue: whyrun run{commands.workflow}{commands.repeat}")
     if own:

@@ -59,6 +59,10 @@ class Planned(msgspec.Struct, frozen=True):
 
         return expected_prices(self.plan, self.snapshot)
 
+    def price_notes(self) -> list[str]:
+        """What is probably a mistake in the price list."""
+        return self.snapshot.pricer().notes() if self.plan.planned and self.snapshot.pricer is not None else []
+
 
 def planned(
     project: Project,

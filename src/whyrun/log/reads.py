@@ -98,6 +98,14 @@ def name_changes(sha256: str, newest_first: Sequence[str], known: Collection[str
     return ()
 
 
+def as_code(files: Iterable[str], folders: Iterable[str]) -> list[str]:
+    """The patterns for `code:` that declare these. That of a folder stands for the files in it, but for hidden ones."""
+    listed = set(folders)
+    parts = {path: path.rpartition("/") for path in files}
+    single = {path for path, (above, _, name) in parts.items() if (above or ".") not in listed or name.startswith(".")}
+    return sorted({*single, *(f"{folder}/*" if folder != "." else "*" for folder in listed)})
+
+
 def is_recordable(path: str) -> bool:
     """Whether the log can name this path, and a terminal show it."""
     return not _UNRECORDED.search(path)

@@ -170,6 +170,9 @@ class Pricer(Protocol):
     def unit_price(self, item: str) -> tuple[Decimal, str] | None:
         """The price of one unit of an item, with its currency."""
 
+    def notes(self) -> list[str]:
+        """What is probably a mistake in the price list."""
+
 
 class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     """Built once (`build_planning_snapshot`) and never changed: more knowledge makes a new snapshot (`with_…`)."""

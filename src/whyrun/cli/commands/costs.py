@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def command(project: Project, by: By, as_json: bool) -> None:
     """Show what all runs of a workflow have spent, failed attempts included.
 
-    The last line is what is saved: what the results cost that the next run does not buy again.
+    The last line is what is kept: what the results cost that the next run does not buy again.
 
     \b
     Example:
@@ -75,6 +75,6 @@ def _lines(workflow: str, by: str, rows: Sequence[CostRow], spent: Totals, saved
         table.append(("total", spent.text(), str(sum(row.costs for row in rows)), ""))
         yield from columns(table, indent=0)
         if saved:
-            yield f"saved: results of {saved.text()} are there, and the next run does not buy them again"
+            yield f"kept: results worth {saved.text()}; the next run does not buy them again"
     if pruned:
         yield f"the costs of {count(pruned, 'pruned run')} are not among them"

@@ -8,7 +8,7 @@ import click
 
 from whyrun.cli.commands.plan import ListingOptions, listing_options, print_plan, requested_plan
 from whyrun.cli.options import plan_options, project_options
-from whyrun.cli.output import print_json
+from whyrun.cli.output import print_json, print_note
 from whyrun.errors import Exit
 from whyrun.facts.subjects import command_context
 
@@ -63,6 +63,8 @@ def command(
         print_json(body)
     else:
         estimate, prices = (None, None) if at else (found.estimate(), found.prices())
+        for note in () if at else found.price_notes():
+            print_note(note)
         listing, context = wanted.listing(found), command_context(project)
         text = render_explain(found.plan, estimate=estimate, listing=listing, context=context, prices=prices)
         print_plan(found, text)

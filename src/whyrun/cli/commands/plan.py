@@ -252,6 +252,8 @@ def command(
         print_bytes(found.plan.to_bytes())
     else:
         estimate, prices = (None, None) if at else (found.estimate(), found.prices())
+        for note in () if at else found.price_notes():
+            print_note(note)
         print_plan(found, render_plan(found.plan, estimate=estimate, listing=wanted.listing(found), prices=prices))
 
 

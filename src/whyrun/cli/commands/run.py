@@ -126,7 +126,7 @@ def print_dry_run(
     nodes = [job.node for job in plan.planned]
     check_resources(snapshot, nodes, resource_limits(project, run_options))
     check_folders(project, nodes)
-    for note in budget_of(project, run_options, plan, snapshot).notes:
+    for note in (*planned.price_notes(), *budget_of(project, run_options, plan, snapshot).notes):
         print_note(note)
     estimate, prices = planned.estimate(run_options.jobs), planned.prices()
     workers = run_options.jobs or os.cpu_count() or 1
@@ -214,7 +214,10 @@ def announce_plan(logger: WorkflowLogger, plan: Plan, snapshot: PlanningSnapshot
 
     durations = expected_durations(plan, snapshot)
     logger.expect(durations, workers)
-    logger.say(headline(plan, estimate_seconds(plan, durations, workers), Planned(plan, snapshot).prices()), "bold")
+    planned = Planned(plan, snapshot)
+    logger.say(headline(plan, estimate_seconds(plan, durations, workers), planned.prices()), "bold")
+    for note in planned.price_notes():
+        logger.note(note)
     fates = {
         Fate.EXECUTED: "will be made again",
         Fate.REUSED: "will be replaced by an earlier result",
@@ -270,6 +273,7 @@ def summary(
         usage=result.usage.to_json(),
         failures=failures,
         spent=result.usage.spent.text(),
+        budget="" if result.budget is None else str(result.budget),
         spared=saved_money.text(),
         evidence=relative(project.state.runs_dir / result.run),
         shared="" if result.shared is None else result.shared.summary(),

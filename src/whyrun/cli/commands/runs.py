@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from whyrun.log.tombstones import Tombstone
     from whyrun.project import Project
 
-_COUNTS = ("planned", "completed", "identical", "different", "reused", "skipped", "failed", "blocked", "interrupted")
+_COUNTS = (
+    "planned", "completed", "identical", "different", "reused", "skipped", "held", "failed", "blocked", "interrupted",
+)  # fmt: skip
 _DECISIONS = {"decide": ("keep", "kept"), "adopt": ("adopt", "adopted")}  # mode → command, and what it did: nothing ran
 PRUNE = "prune"
 

@@ -64,6 +64,8 @@ def _plain(name: str, value: Any) -> str:
             return duration_text(value)
         case "started" | "ended":
             return local_time(value)
+        case "held":
+            return f"{value} by the budget"
         case "spent":
             from whyrun.money import totals_of
 

@@ -43,6 +43,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     identical: int = 0  # these three: of a comparison
     different: int = 0
     accepted: bool = False  # its results count as the latest
+    held: int = 0  # back by a budget
 
     @property
     def outcome(self) -> str:
@@ -58,6 +59,8 @@ class RunSummary(msgspec.Struct, frozen=True):
     def to_json(self) -> dict[str, Any]:
         record = asdict(self)
         compared = {name: record.pop(name) for name in ("identical", "different", "accepted")}
+        if not self.held:
+            del record["held"]
         return {**record, **compared} if self.mode == "compare" else record
 
 
@@ -91,7 +94,7 @@ def list_runs(state: WorkflowState) -> list[RunSummary]:
 
 def summarize_run(run: RunRef, is_running: bool, also: Callable[[ev.AnyEvent], None] | None = None) -> RunSummary:
     """`also`: gets every event as well, so that a long log is read once."""
-    outcome, reused, compared = _fold(run, also)
+    outcome, reused, ends = _fold(run, also)
     assert outcome.start is not None
     counts = outcome.counts()
     state = "running" if is_running else "interrupted"
@@ -107,13 +110,14 @@ def summarize_run(run: RunRef, is_running: bool, also: Callable[[ev.AnyEvent], N
         planned=outcome.planned if outcome.planned is not None else len(outcome.steps),
         completed=counts["completed"],
         reused=reused,
-        skipped=counts["skipped"] - reused,
+        skipped=counts["skipped"] - reused - ends["held"],
+        held=ends["held"],
         failed=counts["failed"] + counts["timed_out"],
         blocked=counts["blocked"],
         interrupted=counts["interrupted"] + (0 if is_running else len(outcome.open_steps)),
         error=error_of(outcome),
-        identical=compared["IDENTICAL"],
-        different=compared["DIFFERENT"],
+        identical=ends["IDENTICAL"],
+        different=ends["DIFFERENT"],
         accepted=bool(outcome.start.options.get("accept")),
     )
 
@@ -150,7 +154,8 @@ def run_end(run: RunRef) -> ev.RunComplete | None:
 
 
 def _fold(run: RunRef, also: Callable[[ev.AnyEvent], None] | None = None) -> tuple[RunOutcome, int, Counter[str]]:
-    """(outcome, number of reused steps, completed steps by status). LOG_INCOMPLETE without a `run_start`."""
+    """(outcome, number of reused steps, completed steps by status, and those `held` by a budget). LOG_INCOMPLETE
+    without a `run_start`."""
     outcome = RunOutcome()
     completed: Counter[str] = Counter()
     reused: set[str] = set()
@@ -161,6 +166,8 @@ def _fold(run: RunRef, also: Callable[[ev.AnyEvent], None] | None = None) -> tup
                 also(event)
             if isinstance(event, ev.StepSkipped) and event.why == "reused":
                 reused.add(event.step_id)
+            elif isinstance(event, ev.StepSkipped) and event.why == "budget":
+                completed["held"] += 1
             elif isinstance(event, ev.StepComplete):
                 completed[event.status] += 1
     except FileNotFoundError:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whyrun.graph.tables import AlignedArtifact, ArtifactAt, Graph, JobTable, parts_of, sources_of
+from whyrun.log.reads import as_code
 
 if TYPE_CHECKING:
     from whyrun.snapshot.observations import KnownRead
@@ -132,7 +133,8 @@ def declaration(graph: Graph, facts: Facts) -> list[str]:
 def _job_lines(graph: Graph, table: JobTable, reads: Iterable[Facts]) -> Iterator[str]:
     import json
 
-    code, bindings, absent = list(table.decl.code), dict[str, str](), []
+    bindings, absent = dict[str, str](), []
+    read_paths: dict[str, list[str]] = {"file": [], "folder": []}
     for read in reads:
         if "bound" in read:
             continue
@@ -140,10 +142,12 @@ def _job_lines(graph: Graph, table: JobTable, reads: Iterable[Facts]) -> Iterato
             bindings |= _bindings(graph, table, read)
         elif read["kind"] in ("absent", "unknown"):
             absent.append(read["path"])
-        elif (pattern := f"{read['path']}*" if read["kind"] == "folder" else read["path"]) not in code:
-            code.append("*" if pattern == "./*" else pattern)
-    if code != list(table.decl.code):
-        yield f"code: {json.dumps(code, ensure_ascii=False)}"
+        else:
+            read_paths[read["kind"]].append(read["path"].removesuffix("/"))
+    known = list(table.decl.code)
+    code = [pattern for pattern in as_code(read_paths["file"], read_paths["folder"]) if pattern not in known]
+    if code:
+        yield f"code: {json.dumps([*known, *code], ensure_ascii=False)}"
     if bindings:
         yield "with:"
         yield from (f"  {name}: {value}" for name, value in bindings.items())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +15,13 @@ from whyrun.execution.protocol.messages import SeenRead, StepReads
 from whyrun.graph.tables import ArtifactAt, InputAt, JobTable
 from whyrun.ids import split_site
 from whyrun.log.decoding import observed_field
-from whyrun.log.reads import MOST_OUTSIDE, LongReads, Read, folder_sha256, is_project_path, own_names
+from whyrun.log.reads import MOST_OUTSIDE, LongReads, Read, as_code, folder_sha256, is_project_path, own_names
+from whyrun.planning.artifact_states import key_of
 from whyrun.planning.consume import Consumption, Entry
 from whyrun.snapshot.observations import ABSENT, KnownRead
+from whyrun.snapshot.reads import bound_outputs
 from whyrun.snapshot.snapshot import PlanningSnapshot
+from whyrun.workflow.arrays import Element, element_type, published_path
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import FILE_TYPES
 
@@ -63,6 +66,7 @@ class Observations:
         """`look`: these reads as they are now, see `PresentReads`."""
         self._snapshot, self._put_blob, self._note, self._look = snapshot, put_blob, note, look
         self._published: dict[str, frozenset[str]] = {}  # job → the paths that its instances publish
+        self._makers: dict[str, list[JobTable]] = {}  # job → those whose outputs its instances bind
         self._traced: dict[str, list[Read]] = {}  # job → what only strace saw of its traced instance
         self._told: set[str] = set()
 
@@ -82,22 +86,24 @@ class Observations:
             self._tell(f"Job:{table.name} writes {path}, which no output declares", path)
         for path in outside:
             self._tell(f"Job:{table.name} reads {path}, outside the project: declare it", path)
-        observed = {read.path: read for read in self._undeclared(table, consumed, reads.seen)}
+        bound = self._bound_at(table, consumed, [*(each.path for each in reads.seen), *(read.path for read in known)])
+        observed = {read.path: read for read in self._undeclared(table, consumed, reads.seen, bound)}
         if reads.traced and succeeded:
             self._traced[table.name] = [read for read in observed.values() if read.by == "strace"]
         if known:
             unseen = [read for read in known if read.path not in observed]
-            given = self._given_at(table, consumed)
+            given = self._add_published({}, consumed.observed or ())
             for read in self._look(unseen, began, self._published_by(table)):
-                observed[read.path] = _certain(read, given)
+                if not _is_bound(read, bound):
+                    observed[read.path] = _certain(read, given)
         fields = ObservedFields(
             observed_field(observed.values(), self._put_blob) if observed else None,
             reads.traced,
             outside,
             reads.packages,
         )
-        present = (read for read in observed.values() if read.kind != "absent")
-        return Observed(fields, [_as_code(read) for read in sorted(present, key=lambda read: read.path)])
+        files = [read.path for read in observed.values() if read.kind in ("file", "unknown")]
+        return Observed(fields, as_code(files, [read.path for read in observed.values() if read.kind == "folder"]))
 
     def _known(self, job: str) -> Sequence[Read]:
         """What only strace saw of the job's traced instance, in this run or before."""
@@ -111,19 +117,24 @@ class Observations:
             self._told.add(what or note)
             self._note(note)
 
-    def _undeclared(self, table: JobTable, consumed: Consumption, seen: list[SeenRead]) -> Iterator[Read]:
+    def _undeclared(
+        self, table: JobTable, consumed: Consumption, seen: list[SeenRead], artifacts: Mapping[str, str | None]
+    ) -> Iterator[Read]:
+        """`artifacts`: see `_bound_at`."""
         code, bound = self._snapshot.actions[table.name].files, {*_bound_paths(consumed)}
         declared = {*code, *bound}
         matched = map(os.path.split, table.decl.code)
         folders = {folder or "." for folder, names in matched if names in ("*", "**")}
         published = self._published_by(table)
-        given = self._given_at(table, consumed)
+        given = self._add_published({}, consumed.observed or ())
         for each in seen:
             # The worker may be one of a sandbox, which a step may have taken over.
             if not is_project_path(each.path) or (each.kind == "file") != (each.sha256 is not None):
                 continue
             if each.path in folders and each.kind == "folder":
                 continue  # `code:` matches all its names, so they count already
+            if _is_bound(each, artifacts):
+                continue
             as_text = each.as_text and each.kind == "file" and not _is_in(each.path, bound)
             if as_text and code.get(each.path, each.sha256) != each.sha256:
                 yield Read(each.path, "file", each.sha256, each.by)  # its canonical form counts, but no comment in it
@@ -141,19 +152,35 @@ class Observations:
             else:
                 yield Read(each.path, "unknown", by=each.by)
 
-    def _given_at(self, table: JobTable, consumed: Consumption) -> dict[str, str]:
-        """By published path: the content of files of other jobs that this instance is given, or is known to read."""
-        given: dict[str, str] = {}
-        in_project = self._snapshot.actions[table.name].in_project
-        known = [consumed.observed] if consumed.observed else []
-        for entries in (*consumed.entries.values(), *known) if in_project else known:
-            for entry in (entries,) if isinstance(entries, Entry) else entries:
-                if isinstance(entry.source, ArtifactAt):
-                    at, table = entry.source, self._snapshot.dependency_graph.tables[entry.source.table]
-                    paths, spec = table.output_of(at.artifact).paths, table.artifacts[at.artifact]
-                    if paths is not None and spec.type in FILE_TYPES and not spec.is_leaf:
-                        given[os.path.normpath(paths[at.position])] = entry.sha256
-        return given
+    def _bound_at(self, table: JobTable, consumed: Consumption, paths: Iterable[str]) -> Mapping[str, str | None]:
+        """By published path: the content of what other jobs made and this instance binds. None: whatever is there, or
+        below. Nothing is in it if none of these paths is published by a job that is bound."""
+        if table.name not in self._makers:
+            tables = self._snapshot.dependency_graph.tables
+            self._makers[table.name] = [tables[number] for number in {number for number, _ in bound_outputs(table)}]
+        published = [self._published_by(maker) for maker in self._makers[table.name]]
+        if not any(_is_in(path, each) for path in paths for each in published):
+            return {}
+        found: dict[str, str | None] = {}
+        for entries in consumed.entries.values():
+            self._add_published(found, (entries,) if isinstance(entries, Entry) else entries)
+        return found
+
+    def _add_published(self, found: dict[str, str | None], entries: Iterable[Entry]) -> dict[str, str | None]:
+        """Add the paths at which these are published, see `_bound_at`."""
+        for entry in entries:
+            if not isinstance(entry.source, ArtifactAt):
+                continue
+            at, table = entry.source, self._snapshot.dependency_graph.tables[entry.source.table]
+            output, spec = table.output_of(at.artifact), table.artifacts[at.artifact]
+            if output.paths is None or output.append or spec.is_leaf:
+                continue  # who binds a part of a file has not bound the file
+            path, type_ = output.paths[at.position], spec.type
+            if at.element is not None:
+                element = Element(key_of(at), entry.sha256, 0, entry.form[1:])
+                path, type_ = published_path(path, element, type_), element_type(type_)
+            found[os.path.normpath(path)] = entry.sha256 if type_ in FILE_TYPES else None
+        return found
 
     def _published_by(self, table: JobTable) -> frozenset[str]:
         if table.name not in self._published:
@@ -167,10 +194,25 @@ def published_by(table: JobTable) -> frozenset[str]:
     return frozenset(os.path.normpath(split_site(site)[0]) for site in sites)
 
 
-def _certain(read: Read, given: Mapping[str, str]) -> Read:
+def _is_bound(read: Read | SeenRead, bound: Mapping[str, str | None]) -> bool:
+    """Whether the step read what it binds, by its published path. `unknown` counts: a file that was published just
+    before the step began is too young to tell by its time."""
+    if bound.get(read.path) is not None:
+        return read.kind == "unknown" or read.sha256 == bound[read.path]
+    return any(bound[path] is None for path in _with_above(read.path) if path in bound)
+
+
+def _with_above(path: str) -> Iterator[str]:
+    while path:
+        yield path
+        path = path.rpartition("/")[0]
+
+
+def _certain(read: Read, given: Mapping[str, str | None]) -> Read:
     """A file that was published just before the step began, so that its time is too young to tell, is known all the
     same."""
-    return Read(read.path, "file", given[read.path], read.by) if read.kind == "unknown" and read.path in given else read
+    content = given.get(read.path) if read.kind == "unknown" else None
+    return read if content is None else Read(read.path, "file", content, read.by)
 
 
 def _is_in_graph(path: str, code: Collection[str]) -> bool:
@@ -178,10 +220,6 @@ def _is_in_graph(path: str, code: Collection[str]) -> bool:
     belongs to the action."""
     module = path.removesuffix(".py").removesuffix("/__init__")
     return module != path and (f"{module}.py" in code or any(each.startswith(f"{module}/") for each in code))
-
-
-def _as_code(read: Read) -> str:
-    return read.path if read.kind != "folder" else f"{read.path}/*" if read.path != "." else "*"
 
 
 def _bound_paths(consumed: Consumption) -> Iterator[str]:
@@ -200,11 +238,7 @@ def _paths_of(value: InputValue) -> Iterator[str]:
 
 def _is_in(path: str, paths: Set[str]) -> bool:
     """Whether the path is one of these, or below one of them."""
-    while path not in paths:
-        path = path.rpartition("/")[0]
-        if not path:
-            return False
-    return True
+    return any(each in paths for each in _with_above(path))
 
 
 # --- what the paths that a job is known to read hold now, for a step that strace did not watch ------------------------

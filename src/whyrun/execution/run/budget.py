@@ -74,13 +74,18 @@ class BudgetOfRun(NamedTuple):
     notes: tuple[str, ...] = ()  # what it does not count
 
 
-def budget_of(project: Project, options: RunOptions, plan: Plan, snapshot: PlanningSnapshot) -> BudgetOfRun:
-    """The budget of a run: that of the command line, else of `whyrun.toml`. BUDGET_EXCEEDED if the plan would cost
-    more."""
+def told_budget(project: Project, options: RunOptions) -> Budget | None:
+    """That of the command line, else of `whyrun.toml`."""
     text = options.budget if options.budget is not None else project.config.budget
-    if text is None:
+    return None if text is None else Budget.parse(text)
+
+
+def budget_of(project: Project, options: RunOptions, plan: Plan, snapshot: PlanningSnapshot) -> BudgetOfRun:
+    """The budget of a run. BUDGET_EXCEEDED if the plan would cost more."""
+    budget = told_budget(project, options)
+    if budget is None:
         return BudgetOfRun(None)
-    budget, prices = Budget.parse(text), prices_of(plan, snapshot)
+    prices = prices_of(plan, snapshot)
     budget.check(prices)
     return BudgetOfRun(budget, tuple(budget.notes(prices)))
 

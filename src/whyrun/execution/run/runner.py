@@ -343,7 +343,7 @@ class Runner:
             case RequestRemembered():
                 self.remember(active, message)
             case CostReported():
-                self.spending.record(active, message)
+                self.spending.record(message)
                 for queued in self.take_back(self.spending.exceeding(self.active.values())):
                     self.scheduler.move(queued.node, "withdraw")  # the budget is asked again
                 self.backend.acknowledge(message.step_id, message.key)  # last: its worker may begin the next one then

@@ -27,7 +27,7 @@ from whyrun.execution.recording.composition import composition_section, keep_dat
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import RunCounts, Usage
-from whyrun.execution.run.budget import budget_of
+from whyrun.execution.run.budget import Budget, budget_of, told_budget
 from whyrun.execution.run.lifecycle import MANIFEST, OnFinish, RunEnvironment, execute_run
 from whyrun.execution.run.preflight import (
     allow_open_files,
@@ -78,6 +78,7 @@ class RunResult:
     repaired: RepairReport | None = None
     usage: Usage = field(default_factory=Usage)
     shared: SharingCounts | None = None  # None: the project has no shared store
+    budget: Budget | None = None
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -138,6 +139,7 @@ def run_workflow(
     `on_plan` gets the plan before any step of it starts.
     """
     project.config, project.graph, project.actions  # noqa: B018  # report every error before taking the lock
+    told_budget(project, options)  # a wrong one is refused although there may be nothing to do
     resolve_tags(project, reporter.note)
     limits = resource_limits(project, options)
     check_limits(project, options.limits or {})
@@ -178,7 +180,7 @@ def run_workflow(
             run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage
-        return RunResult(run.run, plan, run.state, run.exit_code, counts, run.duration, report, usage, shared)
+        return RunResult(run.run, plan, run.state, run.exit_code, counts, run.duration, report, usage, shared, budget)
 
 
 @contextmanager

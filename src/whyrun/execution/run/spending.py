@@ -30,7 +30,7 @@ class Spending:
 
     @cached_property
     def _in_earlier_runs(self) -> set[tuple[str, str, str]]:
-        """Read once, and only if a step resumes a request."""
+        """Read once, and only if a step names a request."""
         recorder = self._publisher.recorder
         return known_requests(run for run in self._publisher.state.runs() if run.name != recorder.journal.session)
 
@@ -48,9 +48,9 @@ class Spending:
             return set()
         return self._reservations.exceeding([step.id for step in active if step.began is None])
 
-    def record(self, active: ActiveStep, message: CostReported) -> None:
+    def record(self, message: CostReported) -> None:
         """Write a cost to the log, before its step goes on. A kill of this process loses no cost after that."""
-        if not self._is_known(active, message):
+        if not self._is_known(message):
             amount, currency = message.amount, message.currency
             if amount is None:
                 amount, currency = self._listed(message)
@@ -77,14 +77,12 @@ class Spending:
         quantity = decimal("the quantity", message.quantity or 1)
         return written(times(price[0], quantity)), price[1]
 
-    def _is_known(self, active: ActiveStep, message: CostReported) -> bool:
+    def _is_known(self, message: CostReported) -> bool:
         """Whether this request of the step was paid for before: an attempt that resumes it reports its cost again."""
         if message.request is None:
             return False
         bought = message.step_id, message.request, message.item
-        record = self._snapshot.record(active.node)
-        resumes = record is not None and bool(record.requests)
-        if bought in self._in_this_run or (resumes and bought in self._in_earlier_runs):
+        if bought in self._in_this_run or bought in self._in_earlier_runs:
             return True
         self._in_this_run.add(bought)
         return False

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from whyrun.errors import column_width, padded, printable
-from whyrun.ids import split_site
+from whyrun.ids import split_site, whole_of
 from whyrun.planning.answers.listing import Listed, Listing, closing_line, listed, plan_blocks, summary_lines
 from whyrun.planning.input_changes import short_value
 from whyrun.planning.plan import Plan, PlannedJob
@@ -141,7 +141,9 @@ def job_lines(job: PlannedJob, shows_rest: str = "", context: CommandContext = N
     for reason in job.reasons:
         rest = f" (`{shows_rest}` lists them)" if shows_rest and isinstance(reason, More) else ""
         lines.append((reason.code, reason.text(job.id) + rest))
-        if isinstance(reason, MissingOutput) and reason.edited_path and reason.artifact:
+        if not isinstance(reason, MissingOutput) or not reason.edited_path or not reason.artifact:
+            continue
+        if whole_of(job.id, reason.artifact) is not None:  # elements of arrays cannot be adopted
             file = f"{context.folder}{split_site(reason.edited_path)[0]}"
             adopt = f"whyrun adopt {shlex.quote(reason.artifact)} {shlex.quote(file)}{context.words}"
             lines.append(("", f"keep your version: {printable(adopt)}"))

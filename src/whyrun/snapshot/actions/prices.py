@@ -92,12 +92,24 @@ def _list(name: str, node: Node, problems: Problems) -> dict[str, Decimal]:
         )
         return found
     for key, value in node.entries:
+        text = value.text if isinstance(value, Scalar) else None
         try:
-            # The text of the scalar: a number is taken as it is written.
-            found[key.value] = decimal("a price", value.text if isinstance(value, Scalar) else None)
+            found[key.value] = decimal("a price", text)  # the text: a number is taken as it is written
         except ValueError as wrong:
-            problems.add(value.place, "WRONG_TYPE", str(wrong), "omit what you do not know: it is unknown, not 0")
+            problems.add(value.place, "WRONG_TYPE", str(wrong), _hint(text))
     return found
+
+
+def _hint(text: str | None) -> str:
+    amount, _, currency = (text or "").strip().partition(" ")
+    try:
+        decimal("a price", amount)
+        return f"write `currency: {check_currency(currency.strip())}` once for the whole list, and here `{amount}`"
+    except ValueError:
+        pass
+    if amount.startswith("-"):
+        return "a price is at least 0"
+    return "omit what you do not know: it is unknown, not 0"
 
 
 class KnownPrices:
@@ -116,6 +128,18 @@ class KnownPrices:
         """The price of one unit of an item, with its currency."""
         amount = self.price_list.items.get(item)
         return None if amount is None else (amount, self.price_list.currency)
+
+    def notes(self) -> list[str]:
+        """Names that resemble a job without a price. Others may be jobs of another workflow of the project."""
+        listed = self.price_list.jobs
+        jobs = [table.name for table in self._about.graph.tables]
+        missing = [name for name in jobs if name not in listed]
+        hints = {name: did_you_mean(name, missing) for name in listed if name not in jobs}
+        return [
+            f"`{PRICES_FILE}` has a price for `{name}`, which is no job of this workflow: {hint}"
+            for name, hint in hints.items()
+            if hint is not None and hint.startswith("did you mean")
+        ]
 
     def __call__(self, nodes: Sequence[int]) -> Mapping[int, Price]:
         graph, infos = self._about.graph, self._about.infos
