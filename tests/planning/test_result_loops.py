@@ -141,7 +141,11 @@ def test_a_list_beyond_max_is_refused_while_planning(lab: Lab) -> None:
     with pytest.raises(WhyrunError) as refused:
         lab.plan(sets=["N=6"])
     (problem,) = refused.value.diagnostics
-    assert (problem.code, problem.line, problem.hint) == ("LOOP_TOO_LONG", 7, "raise it: `max: 6`")
+    assert (problem.code, problem.line, problem.hint) == (
+        "LOOP_TOO_LONG",
+        7,
+        "raise it: `max: 6`; or make the result again: `whyrun run --target Job:Script --force Job:Script`",
+    )
     assert problem.message == ("loop `segment` would have 6 values, and its `max` is 5 (Artifact:Script.Story.Count)")
     assert states(lab.plan(sets=["N=5"]))["Job:Clip[?]"] == "open"  # another list will be made
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -13,7 +14,7 @@ from whyrun.graph.resolve import Resolver
 from whyrun.graph.slots import values_of
 from whyrun.graph.tables import InputAt, JobTable
 from whyrun.graph.template import inputs_of_loop
-from whyrun.ids import OPEN, Index, format_index, format_indices
+from whyrun.ids import OPEN, Index, format_index, format_indices, job_of
 from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import At, InputRef, JobDecl, Loop, LoopDecl, OutputRef, Selector
@@ -67,7 +68,12 @@ def _result_axis(
             message = f"loop `{loop.name}` would have {len(values):,} values, and its `max` is {loop.max:,} ({id_})"
             problems.append(loop.place.diagnostic("LOOP_TOO_LONG", message, f"raise it: `max: {len(values)}`"))
         if problems:
-            results.refused[id_] = Refused(made.sha256, problems[0])
+            from shlex import quote  # imported late: most plans have no such problem
+
+            job = quote(job_of(id_))
+            again = f"make the result again: `whyrun run --target {job} --force {job}`"
+            hint = f"{problems[0].hint}; or {again}" if problems[0].hint else again
+            results.refused[id_] = Refused(made.sha256, replace(problems[0], hint=hint))
         else:
             of[row] = values
             results.taken.add(id_)
