@@ -61,9 +61,10 @@ LOOK_ABOVE = """
         while "spawn_main" not in (above / "cmdline").read_text():
             above = Path("/proc/" + (above / "stat").read_text().rpartition(")")[2].split()[1])
         status = dict(line.split(":", 1) for line in (above / "status").read_text().splitlines())
+        environment = (above / "environ").read_text()  # a fork has room behind it
         return {"Seen": {
             "command": re.sub(r"=[0-9]+", "=N", (above / "cmdline").read_text()).rstrip(chr(0)).split(chr(0)),
-            "environment": sorted(re.sub(r"(PARENT_PID)=[0-9]+", "=N", (above / "environ").read_text()).split(chr(0))),
+            "environment": sorted(re.sub(r"(PARENT_PID)=[0-9]+", "=N", environment.rstrip(chr(0))).split(chr(0))),
             "status": {name: status[name].split() for name in ("Umask", "SigBlk", "SigIgn", "NoNewPrivs", "Seccomp")},
             "limits": (above / "limits").read_text(), "cwd": os.readlink(above / "cwd"),
             "streams": [os.readlink(above / "fd" / str(number)).split(":")[0] for number in range(3)],
