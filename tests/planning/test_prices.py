@@ -146,6 +146,13 @@ def test_a_workflow_without_prices_has_none(project: Make) -> None:
     assert prices(planned(lab, force=("Job:A",))).text() == "~$0.00"
 
 
+@pytest.mark.parametrize("text", ["", "# nothing yet\n"])
+def test_a_price_list_may_be_empty(lab: Lab, text: str) -> None:
+    without = shown(prices(planned(lab)))
+    lab.write({"prices.yaml": text})
+    assert shown(prices(planned(lab))) == without
+
+
 @pytest.mark.parametrize(
     ("text", "code", "message"),
     [

@@ -383,3 +383,26 @@ def test_the_elements_of_an_array_are_the_indices(project: Make) -> None:
     assert lab.succeed(sets=sets).executed == ["Job:Map[cc]", "Job:Merge", "Job:Say[cc]"]
     assert list(made) == ["a", "b"]
     assert list(lab.content("Artifact:Merge.All")) == ["a", "b", "cc"]  # JSON is stored with sorted keys
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "found"),
+    [
+        ("Story: {type: json, leaves: {Count: integer", "Story: {type: jsn, leaves: {Count: integer", ["WRONG_TYPE"]),
+        (
+            "Story: {type: json, leaves: {Count: integer",
+            "Tale: {type: json, leaves: {Count: integer",
+            ["UNKNOWN_REFERENCE"] * 2,
+        ),
+        ("leaves: {Count: integer", "leaves: {Number: integer", ["UNKNOWN_REFERENCE"]),
+        ("leaves: {Count: integer", "leaves: {Count: integr", ["WRONG_TYPE"]),
+        ("  Script:\n", "  Scrpt:\n", ["UNKNOWN_REFERENCE"] * 2),
+        ('    with: {call: "s:script"', '    for: [nothing]\n    with: {call: "s:script"', ["UNKNOWN_LOOP"]),
+        ("type: json, leaves: {Count: integer, Topics: json}", 'type: "file[]"', ["UNKNOWN_REFERENCE"] * 2),
+    ],
+)
+def test_a_broken_source_of_a_loop_is_told_with_the_other_problems(
+    lab: Lab, old: str, new: str, found: list[str]
+) -> None:
+    lab.edit("workflow.yaml", old, new)
+    assert [problem.code for problem in lab.opened().problems] == found

@@ -20,7 +20,18 @@ from whyrun.graph.ragged import Results
 from whyrun.graph.template import expressions_in, inputs_of_loop
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import InputRef, JobDecl, Loop, LoopDecl, OutputDecl, Ref, Template, Workflow, refs_in
+from whyrun.workflow.model import (
+    InputRef,
+    JobDecl,
+    Loop,
+    LoopDecl,
+    OutputDecl,
+    OutputRef,
+    Ref,
+    Template,
+    Workflow,
+    refs_in,
+)
 
 _INSTANCES = frozenset({"for", "exclude", "include"})  # the keys that make a job's instances
 
@@ -30,8 +41,9 @@ def known_part(workflow: Workflow, inputs: Mapping[str, InputValue]) -> tuple[Wo
     problems: list[Diagnostic] = []
     flows: dict[str, _Flow] = {}
     jobs: dict[str, _Job] = {}
+    declared = {prefix + name: decl for prefix, flow in _flows(workflow, "") for name, decl in flow.jobs.items()}
     for prefix, flow in _flows(workflow, ""):
-        scope = _scope(flow, prefix, inputs, problems)
+        scope = _scope(flow, prefix, inputs, declared, problems)
         known = flows[prefix] = _Flow(prefix, scope.loops, inputs, jobs)
         jobs.update({prefix + name: _Job(decl, known) for name, decl in _with_instances(flow, scope, problems)})
     return _reduced(workflow, "", flows), problems
@@ -64,11 +76,19 @@ def _flows(workflow: Workflow, prefix: str) -> Iterator[tuple[str, Workflow]]:
         yield from _flows(imported.workflow, f"{prefix}{name}/")
 
 
-def _scope(flow: Workflow, prefix: str, inputs: Mapping[str, InputValue], problems: list[Diagnostic]) -> Scope:
+def _scope(
+    flow: Workflow,
+    prefix: str,
+    inputs: Mapping[str, InputValue],
+    declared: Mapping[str, JobDecl],
+    problems: list[Diagnostic],
+) -> Scope:
     """The loops whose values are known."""
     loops: dict[str, Sequence[Index]] = {}
     for loop in flow.loops.values():
         if not _is_given(loop, prefix, inputs) or any(other not in loops for other in loop.after):
+            continue
+        if isinstance(loop.source, OutputRef) and not _is_declared(declared.get(prefix + loop.source.job), loop.source):
             continue
         before = len(problems)
         values = loop_values(loop, prefix, inputs, problems, loops, Results())
@@ -80,6 +100,14 @@ def _scope(flow: Workflow, prefix: str, inputs: Mapping[str, InputValue], proble
 
 def _is_given(loop: LoopDecl, prefix: str, inputs: Collection[str]) -> bool:
     return all(f"Input:{prefix}{name}" in inputs for name in inputs_of_loop(loop))
+
+
+def _is_declared(job: JobDecl | None, result: OutputRef) -> bool:
+    """Whether the result that a loop goes over could be read."""
+    if job is None or result.output not in job.outputs or f"outputs.{result.output}" in job.broken:
+        return False
+    leaves = {tuple(name for name, _ in leaf.path) for leaf in job.outputs[result.output].leaves}
+    return not result.leaf or tuple(name for name, _ in result.leaf) in leaves
 
 
 def _with_instances(flow: Workflow, scope: Scope, problems: list[Diagnostic]) -> Iterator[tuple[str, JobDecl]]:

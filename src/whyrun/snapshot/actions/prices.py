@@ -69,7 +69,7 @@ def read_prices(project: Path) -> PriceList:
             else:
                 hint = did_you_mean(key.value, ["currency", *_LISTS])
                 problems.add(key.place, "UNKNOWN_KEY", f"there is no key `{key.value}` in a price list", hint)
-    elif root is not None:
+    elif root is not None and not (isinstance(root, Scalar) and root.value is None):
         problems.add(root.place, "WRONG_TYPE", f"a price list is a map, not {kind_of(root)}", "write `jobs: {Draw: 1}`")
     if len(problems):
         raise InvalidError(list(problems))

@@ -11,7 +11,7 @@ import ast
 import msgspec
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.arrays import element_type
+from whyrun.workflow.arrays import element_problem, element_type
 from whyrun.workflow.model import (
     VALUE_TYPES,
     All,
@@ -331,8 +331,6 @@ class ReferenceReader(SelectorReader):
         selectors, position = self.selectors(parts, begin)
         shape = job.outputs[output.attr]
         if shape.is_array and not self.scope.takes_arrays:
-            from whyrun.workflow.expressions.elements import element_problem  # imported late: few workflows have arrays
-
             wrong = element_problem(job.loops, job_name, output.attr, [selector for selector, _ in selectors])
             if wrong is not None:
                 number, code, message, hint = wrong
