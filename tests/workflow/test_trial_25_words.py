@@ -419,3 +419,9 @@ def test_a_key_of_a_job_that_stands_in_an_output_is_sent_beside_it(key: str) -> 
     text = f"workflow: w\njobs:\n  J: {{uses: shell, with: {{run: x}}, outputs: {{T: {{type: file, {key}: 1}}}}}}\n"
     (found,) = problems(text)
     assert (found.code, found.hint) == ("UNKNOWN_KEY", f"write `{key}:` beside `outputs:`, as a key of the job")
+
+
+def test_a_misspelled_type_of_an_array_keeps_its_brackets() -> None:
+    text = GOOD.replace('"file[]"', '"fiel[]"')
+    first, *_ = read_workflow("workflow.yaml", lambda key: text).problems
+    assert (first.code, first.hint) == ("WRONG_TYPE", "did you mean `file[]`?")

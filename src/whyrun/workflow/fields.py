@@ -221,7 +221,9 @@ class Fields:
             hint = "an array of strings is a `string[]`" if base in _OTHER_ARRAYS else None
             if (foreign := foreign_words("type").get(base)) is not None:
                 hint = foreign.hint if base == text else f"write `{foreign.ours}{text.removeprefix(base)}`"
-            self.wrong(node, f"there is no type `{text}`", hint or did_you_mean(base, BASE_TYPES))
+            brackets = match[2] if match else ""
+            known = [f"{type_}{brackets}" for type_ in BASE_TYPES]
+            self.wrong(node, f"there is no type `{text}`", hint or did_you_mean(f"{base}{brackets}", known))
             return None
         depth = len(match[2]) // 2
         if depth > MAX_ARRAY_DEPTH:
