@@ -33,6 +33,7 @@ PURE = (
     "snapshot/suspects.py",
     "artifacts/hash_column.py",
     "artifacts/shared/result.py",
+    "execution/run/rates.py",
     "execution/run/scheduler.py",
     "log/events.py",
     "log/reads.py",
@@ -70,6 +71,7 @@ ONLY = {
         "value_sha256",
     },
     "whyrun.log": {"events", "lean_events", "outcomes"},
+    "whyrun.project_config": {"Rate"},
     "pathlib": {"PurePosixPath"},
     "zlib": {"crc32"},
 }

@@ -124,7 +124,7 @@ def print_dry_run(
     check_expected(plan, snapshot, saved)
     check_limits(project, run_options.limits or {})
     nodes = [job.node for job in plan.planned]
-    check_resources(snapshot, nodes, resource_limits(project, run_options))
+    check_resources(snapshot, nodes, resource_limits(project, run_options), project.config.rates)
     check_folders(project, nodes)
     for note in (*planned.price_notes(), *budget_of(project, run_options, plan, snapshot).notes):
         print_note(note)
