@@ -15,6 +15,7 @@ from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.ragged import Recorded, RecordedValue
 from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import Kind, job_of, parse_id_of
+from whyrun.snapshot.donors import donors_of, foreign_steps, tables_of
 from whyrun.snapshot.index import IndexedSteps, JobBlock
 from whyrun.snapshot.reads import ObservedReads, has_own_packages
 from whyrun.snapshot.records import Attempt, Output, StepRecord
@@ -112,13 +113,6 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
                 joined.take_record(table, row, others[text])
         found.append(joined)
     return found
-
-
-def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
-    """The steps of the log that are not in the graph."""
-    if isinstance(steps, IndexedSteps):
-        return steps.beyond({table.name: table.texts for table in graph.tables})
-    return sorted(steps.keys() - graph.node_of.keys())
 
 
 def _rows_in(block: JobBlock, texts: Sequence[str]) -> list[int]:
@@ -231,6 +225,7 @@ def build_planning_snapshot(
     memo: dict[str, str] | None = None,
     ask: Callable[[PlanningSnapshot], Mapping[str, str]] | None = None,
     running: str | None = None,
+    moving: bool = True,
 ) -> PlanningSnapshot:
     """Join the folded log and the observed world over the graph. Reads through its arguments only.
 
@@ -254,7 +249,9 @@ def build_planning_snapshot(
         files = {**files, **observe.changed_sections(sites, expected)}
     lost = set(observe.lost_blobs(_blob_checks(graph, joined)))
     _remove_unavailable(graph, joined, shas, files, lost)
-    snapshot = PlanningSnapshot(graph, records, actions, files, frozenset(lost), running, rows=rows, shas=shas)
+    snapshot = PlanningSnapshot(
+        graph, records, actions, files, frozenset(lost), running, rows=rows, shas=shas, moving=moving
+    )
     denied = ask(snapshot) if ask is not None else {}
     if denied:
         files = {**files, **denied}
@@ -264,10 +261,17 @@ def build_planning_snapshot(
     suspects = find_suspects(snapshot, [table.fingerprints for table in joined], {} if memo is None else memo)
     if reads is not None:
         suspects = sorted({*suspects, *reads.changed_rows(graph)})
-    reach = sorted(graph.downstream(suspects))
+    reached = graph.downstream(suspects)
+    reach = sorted(reached)
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
     consumed = log.consumed([a for r in histories if (a := r.last_success()) is not None])
-    if any(actions[graph.table_at(node)[0].name].deterministic for node in reach):
+    donors: Mapping[str, Sequence[str]] = {}
+    scopes = {table.name: snapshot.reuse_scope(table) for table in tables_of(graph, reach)} if records.steps else {}
+    if "job" in scopes.values():
+        donors = donors_of(snapshot, reach, {name for name, scope in scopes.items() if scope == "job"})
+        others = (step for steps in donors.values() for step in steps if graph.node_of.get(step) not in reached)
+        histories += [records.steps[step] for step in others]
+    if "anywhere" in scopes.values():
         histories = list(records.steps.values())  # such a job may reuse the result of any other step
     candidates = {
         (key := o.bytes_key): BlobCheck(o.sha256, o.size, o.type, o.path, key)
@@ -283,7 +287,7 @@ def build_planning_snapshot(
         snapshot = replace(snapshot, reads=reads.found(graph))
     elif observe.counts_packages:
         snapshot = replace(snapshot, reads=ObservedReads(counts_packages=True))
-    return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost))
+    return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost), donors=donors)
 
 
 def _look_at_reads(graph: Graph, log: LogReader, observe: Observer, joined: Sequence[JoinedTable]) -> ReadsLook | None:

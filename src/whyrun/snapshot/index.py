@@ -37,6 +37,7 @@ class JobBlock(msgspec.Struct, array_like=True, frozen=True):
     checks: bytes  # of the records, so that each can be read alone
     reads: bytes  # numbers of `Observations`
     packages: bytes
+    past: bytes  # the rows of records that have more results than the present one
 
     @property
     def texts(self) -> list[str]:
@@ -138,6 +139,15 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
             head = f"Job:{rows.job}"
             yield from (step for text in rows.texts if (step := head + text) not in self._made)
 
+    def with_past(self, job: str) -> list[str]:
+        """The instances of a job that have more results than the present one, or one of another instance."""
+        head = f"Job:{job}"
+        found = {step for step, record in self._made.items() if record.has_past and split_step(step)[0] == job}
+        rows = self._rows.get(job)
+        if rows is not None:
+            found.update(head + rows.texts[row] for row in rows.past)
+        return sorted(found)
+
     def beyond(self, known: Mapping[str, Collection[str]]) -> list[str]:
         """The steps of other jobs, or with other indices."""
         found: list[str] = []
@@ -183,6 +193,10 @@ class _Rows:
     @cached_property
     def _checks(self) -> array[int]:
         return array("I", self._block.checks)
+
+    @cached_property
+    def past(self) -> array[int]:
+        return array("Q", self._block.past)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -253,14 +267,14 @@ def _shape(job: str, text: str, record: StepRecord) -> Shape | None:
     head = f"Artifact:{job}."
     found = []
     for output in latest.outputs:
-        name, rest = _output_name(output.id.removeprefix(head))
+        name, rest = output_name(output.id.removeprefix(head))
         if not output.id.startswith(head) or not rest.startswith(text) or len(output.sha256) != 64:
             return None
         found.append((name, rest.removeprefix(text), output.type, output.suffix))
     return tuple(found)
 
 
-def _output_name(tail: str) -> tuple[str, str]:
+def output_name(tail: str) -> tuple[str, str]:
     """`Story[3].Segments[0].x` → ("Story", "[3].Segments[0].x")."""
     cut = min((at for at in (tail.find("["), tail.find(".")) if at >= 0), default=len(tail))
     return tail[:cut], tail[cut:]
@@ -290,7 +304,9 @@ def _block(
     lines = "\n".join([text for text, _ in rows])
     columns = tuple(column for column in hashes if column is not None)
     seen = [array("Q", column).tobytes() for column in zip(*[(a.reads, a.packages) for a in attempts], strict=True)]
-    return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), ends.tobytes(), checks.tobytes(), *seen)
+    past = array("Q", [row for row, (_, record) in enumerate(rows) if record.has_past]).tobytes()
+    made = ends.tobytes(), checks.tobytes(), *seen, past
+    return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), *made)
 
 
 def _packed(hashes: Sequence[str]) -> bytes | None:

@@ -33,6 +33,11 @@ AGGREGATING_ACTION = "data/aggregate"
 CHECKING_ACTION = "data/check"
 
 
+# Whose results an instance may take: its own, also free ones of its job, or those of any job.
+ReuseScope = Literal["instance", "job", "anywhere"]
+REUSE_SCOPES: tuple[ReuseScope, ...] = ("instance", "job", "anywhere")
+
+
 class Opens(IntEnum):
     """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
     always receives the path, and so does a function within lists and mappings."""
@@ -355,6 +360,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     workdir: str = "scratch"
     isolation: str = "process"
     deterministic: bool | None = None
+    reuse: ReuseScope | None = None
     description: str = ""
     tags: tuple[str, ...] = ()
     # "uses", "with.caption" (its value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "for[0]"…

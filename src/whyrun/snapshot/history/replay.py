@@ -59,6 +59,7 @@ def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
             **({"names": dict(snapshot.reads.names)} if snapshot.reads.names else {}),
             **({"packages": dict(snapshot.reads.versions)} if snapshot.reads.versions else {}),
             **({"count_packages": True} if snapshot.reads.counts_packages else {}),
+            **({"moving": True} if _moves(snapshot) else {}),
             **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
             **({"asked": graph.asked} if graph.asked else {}),
             **(
@@ -120,8 +121,14 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         )
         for name, a in data["actions"].items()
     }
-    snapshot = build_planning_snapshot(graph, log, _Recorded(data), actions, running=data.get("running"))
+    running, moving = data.get("running"), data.get("moving", False)
+    snapshot = build_planning_snapshot(graph, log, _Recorded(data), actions, running=running, moving=moving)
     return snapshot.with_shared(msgspec.convert(data.get("shared", {}), dict[str, SharedResult]))
+
+
+def _moves(snapshot: PlanningSnapshot) -> bool:
+    """May results move from one instance of a job to another? Runs before this rule have plans without it."""
+    return any(snapshot.reuse_scope(table) == "job" for table in snapshot.dependency_graph.tables)
 
 
 def _opens_texts(graph: Graph) -> bool:

@@ -27,7 +27,7 @@ from whyrun.workflow.fields import (
     object_schema,
     path_problem,
 )
-from whyrun.workflow.model import LoopDecl, Retries
+from whyrun.workflow.model import REUSE_SCOPES, LoopDecl, Retries, ReuseScope
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.loops import is_open
@@ -132,6 +132,14 @@ class JobReader(RunningKeys):
 
     def deterministic(self, job: JobDraft, node: Node) -> bool | None:
         return self.boolean(node, f"`deterministic` of {job.what}")
+
+    def reuse(self, job: JobDraft, node: Node) -> ReuseScope | None:
+        value = node.value if isinstance(node, Scalar) else None
+        scope = next((scope for scope in REUSE_SCOPES if scope == value), None)
+        if scope is None:
+            hint = did_you_mean(str(value), REUSE_SCOPES) or "write `reuse: job`, `instance` or `anywhere`"
+            self.wrong(node, f"`reuse` of {job.what} is {kind_of(node)}, not one of its three words", hint)
+        return scope
 
     def description(self, job: JobDraft, node: Node) -> str:
         return self.string(node, "a description") or ""
@@ -412,6 +420,15 @@ JOB_KEYS = (
         read=JobReader.deterministic,
         schema={"type": "boolean"},
         meaning="The same fingerprint gives the same bytes, so results of other jobs and instances may be reused.",
+    ),
+    JobKey(
+        name="reuse",
+        field="reuse",
+        read=JobReader.reuse,
+        schema={"enum": list(REUSE_SCOPES)},
+        meaning="Whose earlier results an instance may take: its own (`instance`), also those of its job that no "
+        "instance has any more (`job`, the default), or those of any job (`anywhere`, implied by `deterministic`).",
+        details="See [results follow their content](planning.md#results-follow-their-content).",
     ),
     JobKey(
         name="description",

@@ -1,0 +1,48 @@
+"""The instances whose results others of their job may take: see `planning.moved_results`. Pure."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+from whyrun.graph.tables import Graph, JobTable
+from whyrun.snapshot.index import IndexedSteps, split_step
+from whyrun.snapshot.records import StepRecord
+from whyrun.snapshot.snapshot import PlanningSnapshot
+
+
+def tables_of(graph: Graph, nodes: Sequence[int]) -> Iterator[JobTable]:
+    """The tables of these nodes, which are sorted."""
+    for table in graph.tables:
+        if bisect_left(nodes, table.base) < bisect_left(nodes, table.base + len(table)):
+            yield table
+
+
+def donors_of(snapshot: PlanningSnapshot, reach: Sequence[int], jobs: Collection[str]) -> Mapping[str, Sequence[str]]:
+    """By job: the instances whose results others may take. Those that something may have changed, those that the
+    workflow does not have any more, and those that have more results than the present one. Nearly all instances of a
+    large job are none of these, so their records are not read."""
+    graph, steps = snapshot.dependency_graph, snapshot.records.steps
+    found: dict[str, set[str]] = {name: set() for name in jobs}
+    for node in reach:
+        name = graph.table_at(node)[0].name
+        if name in found and snapshot.record(node) is not None:
+            found[name].add(graph.job_id(node))
+    if isinstance(steps, IndexedSteps):
+        for name in jobs:
+            found[name].update(steps.with_past(name))
+    else:
+        for step, record in steps.items():
+            if record.has_past and (name := split_step(step)[0]) in found:
+                found[name].add(step)
+    for step in foreign_steps(graph, steps):
+        if (name := split_step(step)[0]) in found:
+            found[name].add(step)
+    return {name: sorted(donors) for name, donors in found.items() if donors}
+
+
+def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
+    """The steps of the log that are not in the graph."""
+    if isinstance(steps, IndexedSteps):
+        return steps.beyond({table.name: table.texts for table in graph.tables})
+    return sorted(steps.keys() - graph.node_of.keys())
