@@ -38,6 +38,7 @@ PURE = (
     "snapshot/suspects.py",
     "artifacts/hash_column.py",
     "artifacts/shared/result.py",
+    "execution/run/rates.py",
     "execution/run/scheduler.py",
     "log/events.py",
     "log/reads.py",
@@ -75,6 +76,7 @@ ONLY = {
         "value_sha256",
     },
     "whyrun.log": {"events", "lean_events", "outcomes"},
+    "whyrun.project_config": {"Rate"},
     "pathlib": {"PurePosixPath"},
     "zlib": {"crc32"},
 }

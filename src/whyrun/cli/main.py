@@ -47,6 +47,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("init", "Create a small workflow to start from."),
     "validate": ("validate", "Check a workflow file and report all problems together."),
     "schema": ("schema", "Print the JSON Schema of workflow files, plans or manifests."),
+    "manifest": ("manifest", "Write the inputs manifest of a dataset plan."),
+    "describe": ("describe", "Describe datasets: columns, values, ranges, keys."),
     "actions": ("actions", "List the actions that jobs can use, or show one."),
     "connections": ("connections", "List the connections of a project, or test them."),
     "plan": ("plan", "Show what would run, as text or JSON."),
