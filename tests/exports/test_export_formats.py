@@ -107,7 +107,7 @@ def test_each_status_has_its_place() -> None:
         ("no `/data/my files/a b.csv`", "no `…/a b.csv`"),
         ('File "/usr/lib/python3.11/json/__init__.py", line 3', 'File "…/__init__.py", line 3'),
         ("open(/etc/passwd), ~/.ssh/id_rsa", "open(…/passwd), …/id_rsa"),
-        ("PATH=/usr/bin:/opt/x", "PATH=…/bin:/opt/x"),
+        ("PATH=/usr/bin:/srv/x at host:/srv/y", "PATH=…/bin:…/x at host:…/y"),
         ("file:///srv/data/x.csv", "…/x.csv"),
         (r"D:\data\ada\x.csv", "…/x.csv"),
         ("https://example.org/v1/items and 1/2, and/or", "https://example.org/v1/items and 1/2, and/or"),

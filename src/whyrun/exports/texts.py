@@ -12,7 +12,7 @@ from typing import Any
 
 # In quotes a path may have blanks; elsewhere it ends before one. Not a URL, the `/` of `1/2` or `and/or`, or `</b>`.
 _QUOTED = re.compile(r"""(["'`])/[^"'`\n]*\1""")
-_PLAIN = re.compile(r"</[A-Za-z][\w-]*>|(?<![\w.:/…~*%@+-])/(?:[\w.@+~%,*-]+/)*[\w.@+~%,*-]+/?")
+_PLAIN = re.compile(r"</[A-Za-z][\w-]*>|(?<![\w./…~*%@+-])/(?:[\w.@+~%,*-]+/)*[\w.@+~%,*-]+/?")
 _HOME = re.compile(r"(?<![\w/])~/(?:[\w.@+~%,*-]+/)*[\w.@+~%,*-]+")
 _FILE_URL = re.compile(r"\bfile://[^\s\"'`<>]+")
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\[^\s\"'`<>|]+")
