@@ -23,6 +23,7 @@ from whyrun.console.lines import TaskStatus, task_status
 from whyrun.execution.files.scratch import Scratch
 from whyrun.execution.protocol.framing import timestamp
 from whyrun.execution.protocol.messages import (
+    THROTTLED,
     ContainerSpec,
     CostReported,
     ExecStep,
@@ -239,6 +240,10 @@ class StepContext:
         if math.isfinite(ratio):  # progress is only shown, so it never fails a step
             self._progress_due = now + _PROGRESS_EVERY
             self.metric("progress", ratio)
+
+    def throttled(self, seconds: float) -> None:
+        """The service asks to wait (`Retry-After`): no step that uses its resource begins before."""
+        self.metric(THROTTLED, max(0.0, seconds), "s")
 
     def remember(self, key: str, value: Any) -> None:
         """Write the ID of an outside request to the log. When this returns, the log is synced."""
