@@ -21,6 +21,8 @@ PURE = (
     "exports/graph_pictures.py",
     "exports/junit.py",
     "exports/markdown.py",
+    "exports/openlineage.py",
+    "exports/otel.py",
     "exports/prometheus.py",
     "exports/record.py",
     "exports/texts.py",
@@ -58,7 +60,7 @@ PURE = (
 STANDARD = {
     "__future__", "array", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "decimal",
     "difflib", "enum", "fnmatch", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math",
-    "operator", "re", "shlex", "string", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
+    "operator", "re", "shlex", "string", "struct", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec", "msgspec.structs"}
 # Ours: the pure modules themselves, and the pure part of others.

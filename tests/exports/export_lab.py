@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -201,6 +203,24 @@ def fixed(*, ended: bool = True) -> RunRecord:
     ]  # fmt: skip
     plan = {"jobs": jobs, "totals": {"clean": 3}}
     return fold("study", "r0007", events, Cleaner(folder, host), plan=plan, is_running=not ended)
+
+
+@dataclass
+class FixedSubject:
+    """What a format asks, for a record of fixed events."""
+
+    one: RunRecord
+    link: str = ""
+    namespace: str = ""
+
+    def record(self) -> RunRecord:
+        return self.one
+
+    def records(self) -> Iterator[RunRecord]:
+        yield self.one
+
+    def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return []
 
 
 def check_golden(name: str, data: bytes) -> None:

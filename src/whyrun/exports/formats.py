@@ -32,6 +32,8 @@ _ROWS = (
     Format("github", "github", "a job summary and annotations for GitHub Actions"),
     Format("chrome-trace", "chrome_trace", "a timeline for speedscope, Perfetto or chrome://tracing"),
     Format("prometheus", "prometheus", "the present state as metrics, for a textfile collector"),
+    Format("openlineage", "openlineage", "lineage as OpenLineage run events, one JSON object a line"),
+    Format("otel", "otel", "a trace for OpenTelemetry: an OTLP request in protobuf"),
 )
 FORMATS: Mapping[str, Format] = {row.name: row for row in _ROWS}
 

@@ -24,6 +24,7 @@ class RunSubject:
     project: Project
     run: RunRef
     link: str = ""
+    namespace: str = ""
 
     def record(self) -> RunRecord:
         from whyrun.evidence.queries.history import inputs_in_force
@@ -39,6 +40,16 @@ class RunSubject:
         for run in self.project.state.runs():
             if run.number <= self.run.number:
                 yield _read(self.project, run)
+
+    def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
+        from whyrun.errors import WhyrunError
+        from whyrun.log.decoding import read_long_list
+
+        try:
+            members = read_long_list(dict(long), self.project.store.read)
+        except WhyrunError:
+            return []  # `whyrun verify` tells of it
+        return [member if isinstance(member, dict) else {"id": str(member)} for member in members]
 
 
 def chosen_run(project: Project, name: str | None) -> RunRef:

@@ -74,7 +74,7 @@ class Attempt:
     traceback: str = ""
     will_retry: bool = False
     fingerprint: str = ""
-    bindings: Mapping[str, Any] = field(default_factory=dict)  # as in the log; a long list is cut to its count
+    bindings: Mapping[str, Any] = field(default_factory=dict)  # of a long list, what the log has: `Subject.members`
     outputs: list[Output] = field(default_factory=list)
     tasks: list[TaskMark] = field(default_factory=list)
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -160,7 +160,7 @@ class RunRecord:
     error: str = ""
     workflow_sha256: str = ""
     plan_sha256: str = ""
-    chain: str = ""
+    start_chain: str = ""  # of its first line: a name of this run that no other run has
     up_to_date: int = 0
     steps: dict[str, Step] = field(default_factory=dict)
     inputs: list[RecordedInput] = field(default_factory=list)
@@ -207,10 +207,18 @@ class Rendered:
 
 
 class Subject(Protocol):
-    """What a format renders: one run, and what led to it. `link`: a URL of the report, for people."""
+    """What a format renders: one run, and what led to it."""
 
     @property
-    def link(self) -> str: ...
+    def link(self) -> str:
+        """A URL of the report, for people."""
+
+    @property
+    def namespace(self) -> str:
+        """Of jobs and datasets in lineage, if it is not that of the workflow."""
+
+    def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The members of a long list of bindings; none if its blob is gone."""
 
     def record(self) -> RunRecord:
         """The run, with the inputs that it saw."""
@@ -248,12 +256,12 @@ class _Folding:
     def add(self, event: ev.AnyEvent) -> None:
         record, text = self.record, self.cleaner.text
         record.last_ts = max(record.last_ts, event.ts)
-        record.chain = event.chain
         match event:
             case ev.RunStart():
                 self.started = event
                 record.mode, record.backend, record.engine_version = event.mode, event.backend, event.engine_version
                 record.started, record.workflow_sha256 = event.ts, event.workflow_sha256
+                record.start_chain = event.chain
             case ev.PlanComputed():
                 record.plan_sha256 = event.plan_sha256
             case ev.StepStart():
@@ -382,13 +390,13 @@ def _reasons(written: Sequence[Mapping[str, Any]], job: str, cleaner: Cleaner) -
 
 
 def _short(bindings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A list that is kept in a blob: its count. The others: ID, hash and small value of each member."""
+    """ID, hash and small value of each member. A list that is kept in a blob stays as it is."""
     found: dict[str, Any] = {}
     for name, members in (bindings or {}).items():
         if isinstance(members, list):
             found[name] = [_member(member) for member in members]
         else:
-            found[name] = {"count": members.get("count", 0), "sha256": members.get("digest", "")}
+            found[name] = members
     return found
 
 

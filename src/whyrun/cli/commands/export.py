@@ -53,9 +53,16 @@ class _FormatChoice(click.Choice[str]):
 @names_and_project(is_run_name, "[RUN] [FILE]")
 @click.option("--output", "-o", metavar="PATH", help="Write this file (or folder), instead of stdout.")
 @click.option("--link", metavar="URL", default="", help="Where the report is: markdown and github link to it.")
+@click.option("--namespace", metavar="TEXT", default="", help="Of openlineage, instead of `whyrun:WORKFLOW`.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written, or without -o the export, as JSON.")
 def command(
-    project: Project, names: tuple[str, ...], format_: str, output: str | None, link: str, as_json: bool
+    project: Project,
+    names: tuple[str, ...],
+    format_: str,
+    output: str | None,
+    link: str,
+    namespace: str,
+    as_json: bool,
 ) -> None:
     from whyrun.errors import error
     from whyrun.exports.formats import export
@@ -68,7 +75,7 @@ def command(
     if output is not None:
         check_output_file(project, "--output", output)
     complete_last_run(project)
-    subject = RunSubject(project, chosen_run(project, names[0] if names else None), link)
+    subject = RunSubject(project, chosen_run(project, names[0] if names else None), link, namespace)
     rendered = export(subject, format_)
     if output is not None:
         _write(output, rendered)
