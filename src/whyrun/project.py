@@ -38,6 +38,7 @@ from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
+from whyrun.workflow.composition.plan_file.pointers import located
 from whyrun.workflow.inputs import InputValue, files_of, given_by, is_dataset_plan, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
@@ -105,7 +106,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
         """The parsed file. It needs no inputs: some commands use only its name."""
         if self.reading.workflow is None:
             of_inputs = set(self._observed[1])
-            raise InvalidError(problem for problem in self.problems if problem not in of_inputs)
+            of_files = [problem for problem in self._problems() if problem not in of_inputs]
+            raise InvalidError(located(of_files, self.file, self.manifest_file))
         return self.reading.workflow
 
     @cached_property
@@ -276,14 +278,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
             return []  # most workflows: nothing is imported
         from whyrun.snapshot.actions.parameter_checks import instance_misfits
 
-        return list(
-            instance_misfits(
-                graph,
-                askable,
-                self.inspector,
-                self._given_by,
-            )
-        )
+        return list(instance_misfits(graph, askable, self.inspector, self._given_by))
 
     def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
@@ -327,6 +322,9 @@ class Project(msgspec.Struct, eq=False, dict=True):
         A problem of one kind hides none of another: the action of every parsed job is looked up, and everything that
         does not depend on an invalid part is expanded without that part.
         """
+        return located(self._problems(), self.file, self.manifest_file)
+
+    def _problems(self) -> tuple[Diagnostic, ...]:
         found = list(self.reading.problems)
         found += [*self._read_config[1], *self._observed[1]]
         found.extend(self._graph_problems())
