@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean
+from whyrun.lazy_regex import lazy_regex
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
@@ -56,7 +57,7 @@ class Rate(msgspec.Struct, frozen=True):
 
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
-_RATE = re.compile(rf"([1-9][0-9]{{0,8}})/([1-9][0-9]{{0,4}})?({'|'.join(_UNITS)})", re.ASCII)
+_RATE = lazy_regex(rf"([1-9][0-9]{{0,8}})/([1-9][0-9]{{0,4}})?({'|'.join(_UNITS)})", re.ASCII)
 
 
 class ProjectConfig(msgspec.Struct, frozen=True):
@@ -190,7 +191,9 @@ def _of_switch(key: str, value: Any) -> Iterator[Problem]:
 
 def _of_budget(value: Any) -> Iterator[Problem]:
     text = "" if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?( [A-Z][A-Z0-9]{1,9})?", text) is None:
+    from whyrun.money import is_amount  # imported late: decimals take time to import
+
+    if not is_amount(text):
         what = f"`budget` is an amount, with a currency unless it is in US dollars, not {value!r:.100}"
         yield "budget", what, 'budget = "5 EUR"'
 

@@ -74,6 +74,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("log", "Show the events of a run."),
     "view": ("view", "Show the state of a workflow in the browser."),
     "report": ("report", "Write what `whyrun view` shows into one HTML file."),
+    "export": ("export", "Write a run in the format of another tool."),
     "env": ("env", "List the environments of jobs, make them, or remove old ones."),
     "gc": ("gc", "Remove stored bytes that no run needs any more."),
     "completion": ("completion", "Print a script that completes commands in bash, zsh or fish."),
