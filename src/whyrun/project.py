@@ -38,7 +38,6 @@ from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
-from whyrun.workflow.composition.plan_file.pointers import located
 from whyrun.workflow.inputs import InputValue, files_of, given_by, is_dataset_plan, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
@@ -105,9 +104,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def workflow(self) -> Workflow:
         """The parsed file. It needs no inputs: some commands use only its name."""
         if self.reading.workflow is None:
-            of_inputs = set(self._observed[1])
-            of_files = [problem for problem in self._problems() if problem not in of_inputs]
-            raise InvalidError(located(of_files, self.file, self.manifest_file))
+            of_inputs = {(problem.code, problem.message) for problem in self._observed[1]}
+            raise InvalidError(problem for problem in self.problems if (problem.code, problem.message) not in of_inputs)
         return self.reading.workflow
 
     @cached_property
@@ -322,9 +320,6 @@ class Project(msgspec.Struct, eq=False, dict=True):
         A problem of one kind hides none of another: the action of every parsed job is looked up, and everything that
         does not depend on an invalid part is expanded without that part.
         """
-        return located(self._problems(), self.file, self.manifest_file)
-
-    def _problems(self) -> tuple[Diagnostic, ...]:
         found = list(self.reading.problems)
         found += [*self._read_config[1], *self._observed[1]]
         found.extend(self._graph_problems())
@@ -336,7 +331,12 @@ class Project(msgspec.Struct, eq=False, dict=True):
         for lookup in look_up_actions(computed, self.folder, self.inspector, self.state_dir).values():
             found.extend(lookup.problems)
         files = list(dict.fromkeys(d.file for d in found))
-        return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
+        found = sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0))
+        if not found or not is_dataset_plan(self.file):
+            return tuple(found)
+        from whyrun.workflow.composition.plan_file.pointers import with_pointers  # imported late: only for mistakes
+
+        return tuple(with_pointers(found, (self.file, self.manifest_file)))
 
     def _graph_problems(self) -> Iterator[Diagnostic]:
         """Problems of loops, references and paths; and of values, as far as there is a graph.

@@ -5,39 +5,25 @@ The place of a problem is a line and a column. A node begins at each of them, an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from whyrun.errors import Diagnostic
-from whyrun.workflow.inputs import is_dataset_plan
-
-if TYPE_CHECKING:
-    from whyrun.workflow.nodes import Node
+from whyrun.workflow.composition.plan_file.json_source import read_json
+from whyrun.workflow.nodes import ListNode, MapNode, Node, Problems, Scalar
+from whyrun.workflow.yaml_source import read_source
 
 _Place = tuple[int, int]
 
 
-def located(problems: Sequence[Diagnostic], plan: Path, manifest: Path | None) -> tuple[Diagnostic, ...]:
-    """The problems of a workflow; those of a dataset plan and its manifest with step and pointer."""
-    if not problems or not is_dataset_plan(plan):
-        return tuple(problems)
-    from whyrun.workflow.yaml_source import read_source
-
+def with_pointers(problems: Iterable[Diagnostic], files: Iterable[Path | None]) -> Iterator[Diagnostic]:
+    """`files`: the plan and its manifest. A file with a syntax error has no pointers."""
     texts = {}
-    for file in (plan, manifest):
+    for file in files:
         with suppress(OSError, UnicodeDecodeError):  # reported already
             texts[str(file)] = read_source(file) if file is not None else ""
-    return tuple(with_pointers(problems, texts))
-
-
-def with_pointers(problems: Iterable[Diagnostic], texts: Mapping[str, str]) -> Iterator[Diagnostic]:
-    """`texts`: by the file's name in the problems. A file with a syntax error has no pointers."""
-    from whyrun.workflow.composition.plan_file.json_source import read_json  # only for mistakes
-    from whyrun.workflow.nodes import Problems
-
     known: dict[str, dict[_Place, tuple[str, str | None]]] = {}
     for problem in problems:
         text = texts.get(problem.file or "")
@@ -59,8 +45,6 @@ def _nearest(places: Mapping[_Place, tuple[str, str | None]], line: int, column:
 
 
 def _places(node: Node, pointer: str, step: str | None) -> Iterator[tuple[_Place, tuple[str, str | None]]]:
-    from whyrun.workflow.nodes import ListNode, MapNode, Scalar
-
     if isinstance(node, MapNode):
         if pointer.startswith("/steps/") and pointer.count("/") == 2:
             id_ = node.get("step_id")
