@@ -74,7 +74,7 @@ CODES: dict[str, Code] = {
     "CONNECTION_INVALID": _invalid("A connection is not in a valid form, or the action does not take its family."),
     "FILE_MISSING": _invalid("A file named on the command line or in the workflow does not exist or cannot be read."),
     "BACKEND_UNAVAILABLE": _invalid("The backend does not work on this machine: it needs a package or a key."),
-    "SECRET_IN_REPORT": _invalid("A report would contain the value of a secret; nothing was written."),
+    "SECRET_IN_REPORT": _invalid("A report or an export would contain the value of a secret; nothing was written."),
     "SECRET_IN_BUNDLE": _invalid("Code for another machine contains the value of a secret; nothing was sent."),
     "BUNDLE_TOO_LARGE": _invalid("The project folder is too large to be sent to another machine."),
     "ENVIRONMENT_INVALID": _invalid("`environment:` names a file that does not say exact versions of its packages."),
