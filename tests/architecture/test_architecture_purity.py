@@ -21,6 +21,7 @@ PURE = (
     "exports/graph_pictures.py",
     "exports/junit.py",
     "exports/markdown.py",
+    "exports/prometheus.py",
     "exports/record.py",
     "exports/texts.py",
     "graph/**/*.py",

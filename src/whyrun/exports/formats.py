@@ -31,6 +31,7 @@ _ROWS = (
     Format("markdown", "markdown", "a summary for a merge request or a lab book"),
     Format("github", "github", "a job summary and annotations for GitHub Actions"),
     Format("chrome-trace", "chrome_trace", "a timeline for speedscope, Perfetto or chrome://tracing"),
+    Format("prometheus", "prometheus", "the present state as metrics, for a textfile collector"),
 )
 FORMATS: Mapping[str, Format] = {row.name: row for row in _ROWS}
 
