@@ -25,6 +25,7 @@ PURE = (
     "exports/otel.py",
     "exports/prometheus.py",
     "exports/record.py",
+    "exports/ro_crate.py",
     "exports/texts.py",
     "graph/**/*.py",
     "planning/**/*.py",

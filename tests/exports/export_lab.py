@@ -119,17 +119,18 @@ def kill(folder: Path | None, step: str) -> None:
     shutil.rmtree(folder / "artifacts")
 
 
-def subject(lab: Lab, run: str, link: str = "") -> RunSubject:
+def subject(lab: Lab, run: str, **options: Any) -> RunSubject:
     project = lab.opened()
-    return RunSubject(project, chosen_run(project, run), link)
+    return RunSubject(project, chosen_run(project, run), **options)
 
 
-def exported(lab: Lab, format_: str, kind: str, link: str = "") -> Rendered:
-    return export(subject(lab, RUNS[kind], link), format_)
+def exported(lab: Lab, format_: str, kind: str) -> Rendered:
+    return export(subject(lab, RUNS[kind]), format_)
 
 
 def all_bytes(rendered: Rendered) -> bytes:
-    folder = [part for name, data in rendered.folder.items() for part in (name.encode(), data)]
+    folder = [name.encode() for name in rendered.folder]
+    folder += [data if isinstance(data, bytes) else Path(data).read_bytes() for data in rendered.folder.values()]
     return b"\n".join([rendered.data, rendered.said, rendered.printed or b"", *folder])
 
 
@@ -212,6 +213,7 @@ class FixedSubject:
     one: RunRecord
     link: str = ""
     namespace: str = ""
+    metadata_only: bool = False
 
     def record(self) -> RunRecord:
         return self.one
@@ -221,6 +223,12 @@ class FixedSubject:
 
     def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
+
+    def blobs(self, sha256: str, is_folder: bool) -> Mapping[str, tuple[str, int]]:
+        return {}
+
+    def sources(self) -> Mapping[str, bytes]:
+        return {"workflow.yaml": b"workflow: study"}
 
 
 def check_golden(name: str, data: bytes) -> None:

@@ -100,6 +100,7 @@ class Step:
     status: str = "not_started"
     note: str = ""  # why it was skipped, blocked, reused, kept
     at: str | None = None  # when that was
+    by: str = ""  # who adopted or kept its result
     attempts: list[Attempt] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)  # of its last success, reuse, adoption or kept result
     compared: list[Compared] = field(default_factory=list)
@@ -203,7 +204,8 @@ class Rendered:
     data: bytes = b""
     said: bytes = b""
     printed: bytes | None = None
-    folder: Mapping[str, bytes] = field(default_factory=dict)  # relative path → content, of a format that is a folder
+    # Of a format that is a folder: relative path → content, or the path of a file with it.
+    folder: Mapping[str, bytes | str] = field(default_factory=dict)
 
 
 class Subject(Protocol):
@@ -219,6 +221,19 @@ class Subject(Protocol):
 
     def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
         """The members of a long list of bindings; none if its blob is gone."""
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether a format that is a folder leaves out the bytes of inputs and artifacts."""
+
+    def blobs(self, sha256: str, is_folder: bool) -> Mapping[str, tuple[str, int]]:
+        """Path and size of a content in the store, under the key ""; of a folder those of its files.
+
+        Empty if a byte is missing or damaged.
+        """
+
+    def sources(self) -> Mapping[str, bytes]:
+        """The files of the workflow as the run read them, the workflow file first."""
 
     def record(self) -> RunRecord:
         """The run, with the inputs that it saw."""
@@ -294,11 +309,11 @@ class _Folding:
                 step.compared.append(compared)
             case ev.ResultKept():
                 step = self.step(event.step_id)
-                step.status, step.at = "kept", event.ts
+                step.status, step.at, step.by = "kept", event.ts, text(event.by)
                 step.note = text(f"from {event.from_run} by {event.by}: {event.because}")
             case ev.ArtifactAdopted():
                 step = self.step(event.step_id)
-                step.status, step.at, step.note = "adopted", event.ts, text(f"by {event.by}")
+                step.status, step.at, step.by, step.note = "adopted", event.ts, text(event.by), text(f"by {event.by}")
                 self._output(event)
             case ev.RunComplete():
                 record.state, record.ended, record.duration = event.state, event.ts, event.duration
