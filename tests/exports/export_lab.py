@@ -14,9 +14,9 @@ from project_lab import Heard, Lab
 from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
 from whyrun.execution.run.session import complete_last_run
-from whyrun.exports.formats import export
 from whyrun.exports.reading import RunSubject, chosen_run
 from whyrun.exports.record import Rendered, RunRecord, fold
+from whyrun.exports.registry import export
 from whyrun.exports.texts import Cleaner
 from whyrun.log import events as ev
 

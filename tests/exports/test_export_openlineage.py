@@ -18,7 +18,7 @@ from openlineage.client import event_v2, facet_v2
 from openlineage.client.generated import base
 
 from project_lab import Lab
-from whyrun.exports.openlineage import RUN_FACET, STEP_FACET, openlineage, run_uuid
+from whyrun.exports.formats.openlineage import RUN_FACET, STEP_FACET, openlineage, run_uuid
 
 _MODULES = [module for module in vars(facet_v2).values() if type(module).__name__ == "module"]
 

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from project_lab import Lab
-from whyrun.exports.otel import EVENTS, requests
+from whyrun.exports.formats.otel import EVENTS, requests
 from whyrun.exports.record import Attempt, Step, TaskMark
 
 

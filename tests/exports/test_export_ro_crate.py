@@ -15,9 +15,9 @@ from rocrate.rocrate import ROCrate
 
 from project_lab import Lab
 from whyrun.cli.commands.export import write
-from whyrun.exports import ro_crate
-from whyrun.exports.formats import export
+from whyrun.exports.formats import ro_crate
 from whyrun.exports.record import Attempt, Rendered, Step
+from whyrun.exports.registry import export
 
 METADATA = "ro-crate-metadata.json"
 WFRUN = "https://w3id.org/ro/wfrun/"

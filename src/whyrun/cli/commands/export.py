@@ -8,7 +8,7 @@ import click
 
 from whyrun.cli.options import check_output_file, names_and_project
 from whyrun.cli.output import complete_last_run, print_bytes, print_json
-from whyrun.exports.formats import FORMATS
+from whyrun.exports.registry import FORMATS
 from whyrun.facts.subjects import is_run_name
 
 if TYPE_CHECKING:
@@ -68,8 +68,8 @@ def command(
     as_json: bool,
 ) -> None:
     from whyrun.errors import error
-    from whyrun.exports.formats import export
     from whyrun.exports.reading import RunSubject, chosen_run
+    from whyrun.exports.registry import export
 
     if len(names) > 1:
         raise error("USAGE", "an export is of one run", hint=f"`whyrun export {format_} {names[0]}`")

@@ -84,7 +84,7 @@ class _Events:
             end = _ENDS.get(attempt.status, "COMPLETE")
             if attempt.error_type:
                 run = self.child(step, attempt, error=self.error(attempt.error, attempt.traceback))
-            at = attempt.end or self.record.ended or self.record.last_ts
+            at = max(attempt.start, attempt.end or self.record.ended or self.record.last_ts)
             yield at, order, self.event(end, at, run, job, inputs, list(self.outputs(attempt.outputs)))
 
     def others(self) -> Iterator[tuple[str, int, dict[str, Any]]]:

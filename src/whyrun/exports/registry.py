@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`module` is in this package and has `render(subject) -> Rendered`."""
+    """`module` is in `formats/` and has `render(subject) -> Rendered`."""
 
     name: str
     module: str
@@ -41,7 +41,7 @@ FORMATS: Mapping[str, Format] = {row.name: row for row in _ROWS}
 
 def export(subject: RunSubject, name: str) -> Rendered:
     """A run in this format. SECRET_IN_REPORT if a known secret is in it."""
-    rendered: Rendered = import_module(f"whyrun.exports.{FORMATS[name].module}").render(subject)
+    rendered: Rendered = import_module(f"whyrun.exports.formats.{FORMATS[name].module}").render(subject)
     secrets = _known_secrets(subject.project)
     if secrets and (_has_one(secrets, rendered) or secrets.found_in("\n".join(rendered.folder).encode())):
         hint = "prune the run that recorded it: `whyrun runs prune`"

@@ -12,7 +12,7 @@ import struct
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from whyrun.exports.chrome_trace import micros
+from whyrun.exports.formats.chrome_trace import micros
 from whyrun.exports.record import Attempt, Rendered, RunRecord, Step, Subject
 from whyrun.exports.texts import cut
 
