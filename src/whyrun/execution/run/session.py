@@ -166,7 +166,7 @@ def run_workflow(
             reporter.note(f"no limit is set for the resource {name}, so it restricts nothing")
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
-        check_resources(snapshot, [job.node for job in plan.planned], limits)
+        check_resources(snapshot, [job.node for job in plan.planned], limits, project.config.rates)
         budget, of_budget = budget_of(project, options, plan, snapshot)
         for note in of_budget:
             reporter.note(note)
@@ -176,7 +176,7 @@ def run_workflow(
             chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
             watch = WatchPolicy(project.config.trace, project.config.strict)
-            policy = Policy(limits, options.fail_fast, options.grace, watch, budget)
+            policy = Policy(limits, options.fail_fast, options.grace, watch, budget, project.config.rates)
             run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage
