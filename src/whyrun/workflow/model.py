@@ -22,13 +22,8 @@ BASE_TYPES = (*sorted(VALUE_TYPES), "json", "file", "directory", "image", "text"
 
 PRIMARY, SECONDARY, AUXILIARY = "primary_dataset", "secondary_dataset", "auxiliary_data"
 ROLES = (PRIMARY, SECONDARY, AUXILIARY)
-SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL = (
-    "sequential",
-    "merge_then_sequential",
-    "parallel_then_aggregate",
-    "conditional",
-)
-MODES = (SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL)
+MODES = ("sequential", "merge_then_sequential", "parallel_then_aggregate", "conditional")
+SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL = MODES
 MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action → its operation
 AGGREGATING_ACTION, CHECKING_ACTION = "data/aggregate", "data/check"
 
