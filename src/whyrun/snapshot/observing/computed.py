@@ -92,7 +92,7 @@ def indices_of_import(
 ) -> list[dict[str, Index]]:
     """The indices of an import that runs for loops."""
     loops = known_loops(workflow, imported.loops, prefix, found)
-    if loops is None or "for" in imported.broken:
+    if loops is None:
         return []
     return [dict(zip(imported.loops, row, strict=True)) for row in rows_over(imported.loops, loops)]
 

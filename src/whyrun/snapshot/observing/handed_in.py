@@ -127,7 +127,10 @@ class HandedIn:
         if whole is None:
             return None
         try:
-            id_, value = str(ref), element(whole, tuple(_index(s, names) for s in ref.selectors))
+            id_, value = (
+                str(ref),
+                element(whole, tuple(_index(s, names) for s in ref.selectors if not isinstance(s, All))),
+            )
             for field in ref.fields:
                 id_, value = part(id_, value, _index(field, names))
             return value

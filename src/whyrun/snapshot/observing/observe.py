@@ -132,6 +132,8 @@ class InputObserver:
     def _indices(
         self, workflow: Workflow, imported: ImportDecl, prefix: str, found: Mapping[str, InputValue]
     ) -> Sequence[Mapping[str, Index]]:
+        if "for" in imported.broken:
+            return ()  # reported
         if not imported.loops:
             return ({},)
         from whyrun.snapshot.observing.computed import indices_of_import  # imported late: most workflows have none

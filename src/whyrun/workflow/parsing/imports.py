@@ -20,8 +20,10 @@ from whyrun.workflow.model import (
     ImportDecl,
     InputDecl,
     InputRef,
+    Loop,
     OutputRef,
     Place,
+    Selector,
     Template,
     Type,
     Workflow,
@@ -30,7 +32,7 @@ from whyrun.workflow.nodes import ListNode, MapNode, Node, Scalar, has_duplicate
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.jobs import Jobs
 from whyrun.workflow.parsing.loops import is_open
-from whyrun.workflow.parsing.result_loops import reads_jobs, type_of_result
+from whyrun.workflow.parsing.result_loops import reads_jobs, refs_of, type_of_result
 from whyrun.workflow.scope import Names
 from whyrun.workflow.values import value_problem
 
@@ -197,12 +199,27 @@ class ImportReader:
             message = f"input `{name}` of {self.what} is computed from results of jobs"
             hint = "hand in one whole result, `${{ jobs.JOB.outputs.OUTPUT }}`, and compute in a job"
             self._wrong(entry, value, "EXPRESSION_FORBIDDEN", message, hint)
+        elif (moved := _moved(template)) is not None:
+            message = (
+                f"input `{name}` of {self.what} takes the neighbour `[{moved}]`, which the first or last one lacks"
+            )
+            hint = "let a job of this workflow choose with `first(…)`, and hand in its result"
+            self._wrong(entry, value, "EXPRESSION_FORBIDDEN", message, hint)
         elif (misfit := _misfit(decl.type, value, template, self.names)) is not None:
-            self._wrong(entry, value, "INPUT_TYPE", f"input `{name}` of {self.what}: {misfit}")
+            hint = None
+            if _is_whole_result(template):
+                hint = "declare both with one type: the input in its file, or the output that it gets"
+            self._wrong(entry, value, "INPUT_TYPE", f"input `{name}` of {self.what}: {misfit}", hint)
 
     def _wrong(self, entry: str, node: Node, code: str, message: str, hint: str | None = None) -> None:
         self.broken.add(entry)
         self.problems.add(node.place, code, message, hint)
+
+
+def _moved(template: Template) -> Selector | None:
+    """The first selector of a neighbour: `[clip-1]`."""
+    selectors = (selector for ref in refs_of(template) for selector in ref.selectors)
+    return next((each for each in selectors if isinstance(each, Loop) and each.offset), None)
 
 
 def _is_whole_result(template: Template) -> bool:

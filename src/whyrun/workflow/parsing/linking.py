@@ -37,6 +37,9 @@ from whyrun.workflow.model import (
 from whyrun.workflow.nodes import Problems
 from whyrun.workflow.parsing.result_loops import FITS, Feed, Refusal, fed, key_problem, leaf_like, reads_jobs, refs_of
 
+_OF_THIS_FILE = "give it a value, or an input of this workflow"
+_COUNTED = "let a job compute the number, hand that in, and write `count: inputs.NAME`"
+
 
 class _Outer(msgspec.Struct, frozen=True):
     """What the imports that lead to a file give to its jobs."""
@@ -124,7 +127,7 @@ class _File:
             self._refuse_fed(output.path, f"`path:` of {what}")
             self._refuse_fed(output.key, f"`key:` of {what}")
         self._refuse_fed(decl.uses_by, f"`uses:` of {what}")
-        condition = self._template(decl.condition, f"`if:` of {what}")
+        condition = decl.condition and self._expression(decl.condition, f"`if:` of {what}", alone=False)
         return replace(
             decl,
             loops=(*self.outer.loops, *decl.loops),
@@ -134,11 +137,11 @@ class _File:
             env={name: self._template(each, f"`env.{name}` of {what}") for name, each in decl.env.items()},
         )
 
-    def _refuse_fed(self, template: Template, what: str) -> None:
+    def _refuse_fed(self, template: Template, what: str, hint: str = _OF_THIS_FILE) -> None:
         for name in dict.fromkeys(ref.name for ref in refs_of(template) if isinstance(ref, InputRef)):
             if name in self.outer.feeds:
                 message = f"the input `{name}` gets a result of a job, and {what} uses it before any job runs"
-                self._refuse(name, Refusal(message, "give it a value, or an input of this workflow"))
+                self._refuse(name, Refusal(message, hint))
 
     def _refuse(self, name: str, refusal: Refusal) -> None:
         feed = self.outer.feeds[name]
@@ -150,16 +153,18 @@ class _File:
         if isinstance(template, Expression):
             return self._expression(template, what)
         if isinstance(template, Formatted):
-            parts = tuple(self._expression(p, what) if isinstance(p, Expression) else p for p in template.parts)
-            return replace(template, parts=parts)
+            whole = (self._expression(p, what, alone=False) if isinstance(p, Expression) else p for p in template.parts)
+            return replace(template, parts=tuple(whole))
         if isinstance(template, list):
             return [self._template(item, what) for item in template]
         if isinstance(template, dict):
             return {key: self._template(item, what) for key, item in template.items()}
         return template
 
-    def _expression(self, expression: Expression, what: str) -> Expression:
-        refs = tuple(self._value(value, what, alone=expression.whole is not None) for value in expression.refs)
+    def _expression(self, expression: Expression, what: str, *, alone: bool = True) -> Expression:
+        """`alone`: it may be a binding, if it is one whole reference."""
+        alone = alone and expression.whole is not None
+        refs = tuple(self._value(value, what, alone=alone) for value in expression.refs)
         whole = None if expression.whole is None else refs[0]
         return changed(expression, refs=refs, whole=whole)
 
@@ -217,7 +222,7 @@ class _File:
             except Refusal as refusal:
                 self._refuse(source.name, refusal)
                 return decl
-        self._refuse_fed(source, f"`{decl.kind}` of the loop `{decl.name}`")
+        self._refuse_fed(source, f"`{decl.kind}` of the loop `{decl.name}`", _COUNTED)
         refs = [source] if isinstance(source, InputRef) else refs_of(source)
         if outer.loops and any(isinstance(ref, InputRef) and ref.name in outer.varying for ref in refs):
             return replace(decl, after=(*outer.loops, *decl.after))
@@ -246,7 +251,8 @@ class _File:
     def _import(self, decl: ImportDecl) -> ImportDecl:
         outer, prefix = self.outer, self.outer.prefix
         what = f"import `{decl.name}`"
-        condition = _both(outer.condition, self._absolute(self._template(decl.condition, f"`if:` of {what}")))
+        own = decl.condition and self._expression(decl.condition, f"`if:` of {what}", alone=False)
+        condition = _both(outer.condition, self._absolute(own))
         with_ = {name: self._with_entry(each, f"`with.{name}` of {what}") for name, each in decl.with_.items()}
         feeds: dict[str, Feed] = {}
         for name, each in with_.items():
