@@ -23,7 +23,8 @@ def rewrite_a_share(config: pytest.Config) -> None:
         return
     number, processes = int(str(process["workerid"]).removeprefix("gw")), int(str(process["workercount"]))
     folders = [path for path in map(Path, config.args) if path.is_dir()]
-    for module in sorted(chain.from_iterable(folder.rglob(name) for folder in folders for name in NAMES))[number::processes]:
+    modules = sorted(chain.from_iterable(folder.rglob(name) for folder in folders for name in NAMES))
+    for module in modules[number::processes]:
         _rewrite(module.absolute(), config)
 
 
