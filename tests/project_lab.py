@@ -65,6 +65,9 @@ class Heard:
     def progress(self, ended: int, running: list[str]) -> None:
         pass
 
+    def planned(self, steps: list[str]) -> None:
+        pass
+
     def step_progress(self, step: str, fraction: float) -> None:
         pass
 

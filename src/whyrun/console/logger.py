@@ -156,6 +156,11 @@ class WorkflowLogger:
             if self._progress is not None:
                 self._progress.update(ended, running)
 
+    def planned(self, steps: list[str]) -> None:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.progress.add(steps)
+
     def step_progress(self, step: str, fraction: float) -> None:
         with self._lock:
             if self._progress is not None:

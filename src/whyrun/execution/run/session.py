@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -81,14 +81,17 @@ class RunResult:
     usage: Usage = field(default_factory=Usage)
     shared: SharingCounts | None = None  # None: the project has no shared store
     budget: Budget | None = None
-    stages: tuple[Plan, ...] = ()  # planned while it went on, once loops over results were known
+    # Where loops over results became known while it went on:
+    stages: tuple[Plan, ...] = ()
+    whole: Plan | None = None  # `plan` with its stages
+    snapshot: PlanningSnapshot | None = None  # with all instances
 
     @property
     def statuses(self) -> dict[str, int]:
         """How many jobs ended with which status, as their lines show it. `counts` and the plan's totals tell apart
         what a status sums up, such as blocked and up to date."""
-        counts = self.counts
-        idle = sum(plan.totals["clean"] + plan.totals["inactive"] for plan in (self.plan, *self.stages))
+        counts, totals = self.counts, self.totals
+        idle = totals["clean"] + totals["inactive"]
         numbers = {
             TaskStatus.EXECUTES: counts.completed,
             TaskStatus.SKIPS: counts.reused + counts.inactive + counts.blocked + counts.held + idle,
@@ -96,6 +99,10 @@ class RunResult:
             TaskStatus.TIMED_OUT: counts.timed_out,
         }
         return {status.value: number for status, number in numbers.items() if number}
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        return (self.whole or self.plan).totals
 
     def __repr__(self) -> str:
         if self.run is None:
@@ -118,12 +125,17 @@ class RunResult:
             "exit_code": self.exit_code,
             "counts": self.counts.to_json(),
             "statuses": self.statuses,
-            "totals": dict(self.plan.totals),
+            "totals": dict(self.totals),
             "duration": round(self.duration, 3),
             "plan_digest": self.plan.digest,
+            **({"stages": [_stage_json(stage) for stage in self.stages]} if self.stages else {}),
             **self.usage.to_json(),
             **({"shared_store": self.shared.to_json()} if self.shared is not None else {}),
         }
+
+
+def _stage_json(stage: Plan) -> dict[str, Any]:
+    return {"source": stage.source, "plan_digest": stage.digest, "totals": dict(stage.totals)}
 
 
 def run_workflow(
@@ -189,10 +201,12 @@ def run_workflow(
             run = execute_run(work, environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage
-        stages = () if run.runner.stages is None else tuple(run.runner.stages.plans.values())
-        return RunResult(
-            run.run, plan, run.state, run.exit_code, counts, run.duration, report, usage, shared, budget, stages
-        )
+        result = RunResult(run.run, plan, run.state, run.exit_code, counts, run.duration, report, usage, shared, budget)
+        if run.runner.stages is None or not run.runner.stages.plans:
+            return result
+        whole = run.runner.work
+        stages = tuple(run.runner.stages.plans.values())
+        return replace(result, stages=stages, whole=whole.plan, snapshot=whole.snapshot)
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from whyrun.errors import InvalidError, WhyrunError, in_short
+from whyrun.console.lines import count
+from whyrun.errors import Diagnostic, InvalidError, WhyrunError
 from whyrun.execution.dispatch.dispatch import PreparedStep
 from whyrun.execution.run.scheduler import Scheduler
 from whyrun.execution.run.step_outcomes import StepResults
@@ -94,7 +95,7 @@ class Stages:
             try:
                 self._start(runner, maker, job)
             except WhyrunError as refused:
-                self._problems[job] = in_short(refused)
+                self._problems[job] = _told(refused.diagnostics[0])
                 self.examine(runner, node, table, position)
 
     def _start(self, runner: Runner, source: int, job: str) -> None:
@@ -109,7 +110,7 @@ class Stages:
         )
         self._made |= made
         all_known = snapshot if len(self._made) == len(made) else self._planner.snapshot(self._first, self._made)
-        self._problems |= {id_: in_short(InvalidError([problem])) for id_, problem in stage.refused.items()}
+        self._problems |= {id_: _told(problem) for id_, problem in stage.refused.items()}
         self.plans[job] = stage.plan
         self._record(runner, snapshot, stage.plan)
         plan = with_stages(self._first_plan, self.plans.values(), all_known.dependency_graph)
@@ -133,6 +134,23 @@ class Stages:
             )
         )
         plan.forget_written()
+        recorder.reporter.planned([job.id for job in plan.planned])
+        recorder.reporter.note(f"{plan.source} has ended: {_in_words(plan)}")
+
+
+def _told(problem: Diagnostic) -> str:
+    return f"{problem.code}: {problem.message}" + (f"; {problem.hint}" if problem.hint else "")
+
+
+def _in_words(stage: Plan) -> str:
+    """What is known now."""
+    totals = stage.totals
+    if not totals["jobs"]:
+        return "its loops have no values"
+    names = ("planned", "to run"), ("reused", "reused"), ("clean", "up to date"), ("inactive", "inactive")
+    more = ("deferred", "deferred"), ("open", "open until their loops are known")
+    parts = [f"{totals[name]} {text}" for name, text in (*names, *more) if totals[name]]
+    return f"{count(totals['jobs'], 'instance')} known now, {', '.join(parts)}"
 
 
 # --- the same steps in a graph that knows more instances -------------------------------------------------------------
