@@ -55,6 +55,7 @@ class Heard:
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
         self.notes: list[str] = []
+        self.stages: list[str] = []
 
     def started(self, run: str, total: int) -> None:
         pass
@@ -65,8 +66,8 @@ class Heard:
     def progress(self, ended: int, running: list[str]) -> None:
         pass
 
-    def planned(self, steps: list[str]) -> None:
-        pass
+    def planned(self, steps: list[str], text: str) -> None:
+        self.stages.append(text)
 
     def step_progress(self, step: str, fraction: float) -> None:
         pass

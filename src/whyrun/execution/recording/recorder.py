@@ -45,8 +45,8 @@ class Reporter(Protocol):
 
     def progress(self, ended: int, running: list[str]) -> None: ...
 
-    def planned(self, steps: list[str]) -> None:
-        """A stage adds these steps to the run."""
+    def planned(self, steps: list[str], text: str) -> None:
+        """A stage adds these steps to the run; `text` tells more."""
 
     def step_progress(self, step: str, fraction: float) -> None: ...
 

@@ -134,8 +134,8 @@ class Stages:
             )
         )
         plan.forget_written()
-        recorder.reporter.planned([job.id for job in plan.planned])
-        recorder.reporter.note(f"{plan.source} has ended: {_in_words(plan)}")
+        text = f"{plan.source} has ended: {_in_words(plan)}"
+        recorder.reporter.planned([job.id for job in plan.planned], text)
 
 
 def _told(problem: Diagnostic) -> str:
