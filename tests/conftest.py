@@ -67,6 +67,7 @@ MADE_ONCE = {
     "image": "containers",
     "told_tales": "verify",
     "original": "gc",
+    "exporting": "exports",
 }
 
 

@@ -11,12 +11,14 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import msgspec
 
@@ -436,7 +438,9 @@ class Process:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(here), str(here.parent / "src")])}
         command = [sys.executable, str(here / "run_in_process.py"), str(lab.file), str(grace), *force]
         self.lab = lab
-        self.process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+        # Not a pipe: a process that held its other end by mistake would keep `end` waiting.
+        self._told = file_of(self)
+        self.process = subprocess.Popen(command, env=environment, stdout=self._told)
 
     def wait_for_file(self, name: str, seconds: float = PATIENCE) -> None:
         """Wait until a step has written this file into the project."""
@@ -457,8 +461,40 @@ class Process:
 
     def end(self, seconds: float = PATIENCE) -> tuple[int, str]:
         """(exit status, what was told)."""
-        told, _ = self.process.communicate(timeout=seconds)
-        return self.process.returncode, told
+        try:
+            code = self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"no end\n{written(self._told)}\n{states_of(self.process.pid)}") from None
+        return code, written(self._told)
+
+
+def file_of(owner: object) -> IO[bytes]:
+    """A file that is closed when its owner is gone."""
+    file = tempfile.TemporaryFile()  # noqa: SIM115
+    weakref.finalize(owner, file.close)
+    return file
+
+
+def written(file: IO[bytes]) -> str:
+    """What a process has written so far, without moving the place at which it writes."""
+    return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode()
+
+
+def states_of(process: int, indent: str = "") -> str:
+    """What a process and all its descendants wait for, for the message of a test that fails once in a thousand runs."""
+    folder = Path(f"/proc/{process}")
+    try:
+        status = dict(line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line)
+        told = [
+            f"{name} {status[name].strip()}" for name in ("State", "Threads", "SigPnd", "ShdPnd", "SigBlk", "SigCgt")
+        ]
+        told += [(folder / name).read_text().strip() for name in ("wchan", "syscall")]
+        command = (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        children = [int(child) for tasks in (folder / "task").glob("*/children") for child in tasks.read_text().split()]
+    except OSError as gone:
+        return f"{indent}{process}: {gone.strerror}"
+    lines = [f"{indent}{process} {command:.100}", f"{indent}  {', '.join(told)}"]
+    return "\n".join(lines + [states_of(child, indent + "    ") for child in children])
 
 
 def processes_with(text: str) -> list[int]:

@@ -16,6 +16,7 @@ from whyrun.lazy_regex import lazy_regex
 DEFAULT_CURRENCY = "USD"
 UNKNOWN = ""  # as a currency in a mapping: its value is the number of costs of unknown amount
 _CURRENCY = lazy_regex(r"[A-Z][A-Z0-9]{1,9}")
+_AMOUNT = lazy_regex(r"[0-9]{1,20}(\.[0-9]{1,18})?( [A-Z][A-Z0-9]{1,9})?")
 _WHOLE, _FRACTION = 20, 18  # digits before and after the point
 _EXACT = Context(prec=80)  # sums of such numbers are never rounded
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
@@ -64,6 +65,11 @@ def add(*amounts: Decimal) -> Decimal:
 
 def times(amount: Decimal, quantity: Decimal) -> Decimal:
     return _EXACT.multiply(amount, quantity)
+
+
+def is_amount(text: str) -> bool:
+    """`5`, `0.50 EUR`, as settings and workflow files have it."""
+    return _AMOUNT.fullmatch(text) is not None
 
 
 class Cost(msgspec.Struct, frozen=True):

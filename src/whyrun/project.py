@@ -105,8 +105,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def workflow(self) -> Workflow:
         """The parsed file. It needs no inputs: some commands use only its name."""
         if self.reading.workflow is None:
-            of_inputs = set(self._observed[1])
-            raise InvalidError(problem for problem in self.problems if problem not in of_inputs)
+            of_inputs = {(problem.code, problem.message) for problem in self._observed[1]}
+            raise InvalidError(problem for problem in self.problems if (problem.code, problem.message) not in of_inputs)
         return self.reading.workflow
 
     @cached_property
@@ -277,14 +277,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
             return []  # most workflows: nothing is imported
         from whyrun.snapshot.actions.parameter_checks import instance_misfits
 
-        return list(
-            instance_misfits(
-                graph,
-                askable,
-                self.inspector,
-                self._given_by,
-            )
-        )
+        return list(instance_misfits(graph, askable, self.inspector, self._given_by))
 
     def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
@@ -339,7 +332,12 @@ class Project(msgspec.Struct, eq=False, dict=True):
         for lookup in look_up_actions(computed, self.folder, self.inspector, self.state_dir).values():
             found.extend(lookup.problems)
         files = list(dict.fromkeys(d.file for d in found))
-        return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
+        found = sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0))
+        if not found or not is_dataset_plan(self.file):
+            return tuple(found)
+        from whyrun.workflow.composition.plan_file.pointers import with_pointers  # imported late: only for mistakes
+
+        return tuple(with_pointers(found, (self.file, self.manifest_file)))
 
     def _graph_problems(self) -> Iterator[Diagnostic]:
         """Problems of loops, references and paths; and of values, as far as there is a graph.

@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 import msgspec
 
 from whyrun.errors import Diagnostic, InvalidError, did_you_mean
+from whyrun.lazy_regex import lazy_regex
 
 CONFIG_FILE = "whyrun.toml"
 STORE_VARIABLE = "WHYRUN_STORE"
@@ -28,13 +29,35 @@ _KNOWN = [
     "trace",
     "strict",
     "budget",
+    "rates",
 ]
+_RATES = '[rates]\n         api = "60/min"'
 _LIMITS = "[resources]\n         gpu = 1"
 
 Trace = Literal["first", "always", "never"]
 _TRACES = get_args(Trace)
 
 Problem = tuple[str, str, str]  # key, message, hint
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """How many attempts may begin in how many seconds."""
+
+    amount: int
+    seconds: float
+
+    @classmethod
+    def parse(cls, text: object) -> Rate | None:
+        """`60/min`, `5/10s`; None if it is no rate."""
+        match = _RATE.fullmatch(text) if isinstance(text, str) else None
+        if match is None:
+            return None
+        number, every, unit = match.groups()
+        return cls(int(number), float(every or 1) * _UNITS[unit])
+
+
+_UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "day": 86400.0}
+_RATE = lazy_regex(rf"([1-9][0-9]{{0,8}})/([1-9][0-9]{{0,4}})?({'|'.join(_UNITS)})", re.ASCII)
 
 
 class ProjectConfig(msgspec.Struct, frozen=True):
@@ -47,7 +70,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     original or a read-only `view` of it. `keep_inputs`: whether small input files are kept with the runs.
     `counts_packages`: whether another version of a package that a step imported makes its job run again.
     `trace`: which instances of a job strace watches. `strict`: whether undeclared reads fail a step.
-    `budget`: what a run may spend, `5` or `5 EUR`.
+    `budget`: what a run may spend, `5` or `5 EUR`. `rates`: how often attempts that use a resource may begin.
     """
 
     resources: Mapping[str, float] | None = None
@@ -61,6 +84,7 @@ class ProjectConfig(msgspec.Struct, frozen=True):
     trace: Trace = "first"
     strict: bool = False
     budget: str | None = None
+    rates: Mapping[str, Rate] | None = None
 
 
 def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
@@ -105,6 +129,7 @@ def read_project_config(project: str | os.PathLike[str]) -> ProjectConfig:
         data.get("trace", "first"),
         data.get("strict", False),
         str(data["budget"]) if "budget" in data else None,
+        {name: rate for name, text in data["rates"].items() if (rate := Rate.parse(text))} if "rates" in data else None,
     )
 
 
@@ -166,9 +191,20 @@ def _of_switch(key: str, value: Any) -> Iterator[Problem]:
 
 def _of_budget(value: Any) -> Iterator[Problem]:
     text = "" if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)
-    if re.fullmatch(r"[0-9]+(\.[0-9]+)?( [A-Z][A-Z0-9]{1,9})?", text) is None:
+    from whyrun.money import is_amount  # imported late: decimals take time to import
+
+    if not is_amount(text):
         what = f"`budget` is an amount, with a currency unless it is in US dollars, not {value!r:.100}"
         yield "budget", what, 'budget = "5 EUR"'
+
+
+def _of_rates(value: Any) -> Iterator[Problem]:
+    if not isinstance(value, dict):
+        yield "rates", "`rates` is a table of rates, by resource", _RATES
+        return
+    for name, rate in value.items():
+        if Rate.parse(rate) is None:
+            yield name, f"the rate of `{name}` is a number for each s, min, h or day, not {rate!r:.100}", _RATES
 
 
 def _of_trace(value: Any) -> Iterator[Problem]:
@@ -210,4 +246,5 @@ _PROBLEMS: dict[str, Callable[[Any], Iterator[Problem]]] = {
     "trace": _of_trace,
     "strict": partial(_of_switch, "strict"),
     "budget": _of_budget,
+    "rates": _of_rates,
 }

@@ -303,3 +303,30 @@ def test_for_flat_prices_the_estimate_equals_the_ledger(project: Make, ledger: L
     lab.succeed(budget="0.21")
     check(lab, ledger, 3)
     assert (before.total.sums, before.unknown) == ({"USD": ledger.total}, 0)
+
+
+def test_retry_after_is_told_recorded_and_slows_the_resource_down(project: Make, ledger: Ledger) -> None:
+    service = ledger.service
+    service.answer("GET /x", Reply(429, {}, {"Retry-After": "1"}), Reply(200, {"a": 1}))
+    flow = {
+        "workflow": "w",
+        "loops": {"k": {"values": [1, 2]}},
+        "jobs": {
+            "Ask": {
+                "for": ["k"],
+                "uses": "http/json",
+                "resources": {"api": 1},
+                "with": {"url": f"{service.url}/x", "query": {"k": "${{ k }}"}, "retries": {"backoff": "1ms"}},
+                "outputs": {"Answer": {"type": "json"}},
+            }
+        },
+    }
+    lab = project(json.dumps(flow), {"whyrun.toml": '[rates]\napi = "100/s"\n'})
+    ran = lab.succeed(jobs=1)
+    assert sorted(service.heard()) == ["GET /x?k=1", "GET /x?k=1", "GET /x?k=2"]
+    assert ran.folder is not None
+    told = "`api`: the service asks to wait 1 s (`Retry-After`); no job that uses it starts before"
+    assert [note for note in ran.heard.notes if "api" in note] == [told]
+    metrics = [json.loads(line) for line in (ran.folder / "metrics.jsonl").read_text().splitlines()]
+    asked = [(m["step_id"], m["value"], m["unit"]) for m in metrics if m["metric"] == "retry_after_seconds"]
+    assert asked == [("Job:Ask[1]", 1.0, "s")]

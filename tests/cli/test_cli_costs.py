@@ -118,16 +118,44 @@ def test_what_the_budget_held_back_is_told_with_how_to_go_on(project: Make) -> N
             return {"Got": "it"}
     """
     lab = project(flow, {"shop.py": code, "prices.yaml": "jobs: {Buye: 0.01}\n"})
-    ran = whyrun(lab.root, "run", "--jobs", "1", "--budget", "0.50")
+    ran = whyrun(lab.root, "run", "--jobs", "1", "--budget", "0.50", "--target", "Job:Buy[*]")
     assert ran.code == 1
     assert (
         "note: `prices.yaml` has a price for `Buye`, which is no job of this workflow: did you mean `Buy`?" in ran.err
     )
     assert "\n  spent $1.00 of a budget of $0.50\n" in ran.err
-    assert "\n  held back by the budget of $0.50; to go on: whyrun run --budget …\n" in ran.err
+    assert (
+        "\n  held back by the budget of $0.50; to go on: whyrun run --target 'Job:Buy[*]' --jobs 1 --budget …\n"
+        in ran.err
+    )
     shown = whyrun(lab.root, "show", "r0001").out
     assert "  skipped      0\n" in shown
     assert "  held         2 by the budget\n" in shown
-    assert ", 1 completed, 2 held" in whyrun(lab.root, "runs").out
+    listed = whyrun(lab.root, "runs").out.splitlines()
+    assert (listed[0].split()[-2:], listed[1].split()[-7]) == (["spent", "steps"], "$1.00")
+    assert listed[1].endswith(", 1 completed, 2 held")
+    assert whyrun(lab.root, "runs", "--json").json["runs"][0]["spent"] == {"USD": "1"}
     refused = whyrun(lab.root, "plan", "--budget", "1")
     assert (refused.code, "write `whyrun run --dry-run --budget AMOUNT`" in refused.err) == (2, True)
+
+
+def test_forced_steps_that_the_budget_held_back_are_forced_again(project: Make) -> None:
+    flow = """
+        workflow: w
+        budget: 5
+        jobs:
+          A: {uses: python, with: {call: "shop:buy"}, outputs: {Got: {type: string}}}
+          B: {uses: python, needs: [A], with: {call: "shop:buy"}, outputs: {Got: {type: string}}}
+    """
+    code = """
+        def buy(context):
+            context.cost("1")
+            return {"Got": "it"}
+    """
+    lab = project(flow, {"shop.py": code})
+    lab.succeed()
+    lab.write({"prices.yaml": "jobs: {A: 0.01, B: 0.01}\n"})
+    told = whyrun(lab.root, "run", "--budget", "0.50", "--force", "all").err
+    assert "; to go on: whyrun run --force Job:B --budget …\n" in told
+    compared = whyrun(lab.root, "compare", "Job:A")
+    assert "\n  spent $1.00\n" in compared.err

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from project_lab import Lab, Ran, codes
-from whyrun.errors import WhyrunError
+from whyrun.errors import InvalidError, WhyrunError
 from whyrun.execution.run.budget import Budget, Reservations
 from whyrun.log import events as ev
 from whyrun.money import Totals
@@ -168,7 +168,21 @@ def test_the_settings_may_have_a_budget(lab: Lab) -> None:
     with pytest.raises(WhyrunError) as refused:
         lab.run()
     assert [d.code for d in refused.value.diagnostics] == ["BUDGET_EXCEEDED"]
+    lab.edit("workflow.yaml", "workflow: w", "workflow: w\nbudget: 0.05")
+    with pytest.raises(WhyrunError) as refused:
+        lab.run()
+    assert refused.value.diagnostics[0].message.endswith("the budget is $0.05")  # the workflow comes before
     assert lab.run(budget="1").exit_code == 0  # the command line comes first
+
+
+@pytest.mark.parametrize("budget", ["much", "5 euros", "-1", "[5]", "true", "''", "1e3"])
+def test_a_wrong_budget_of_a_workflow_is_refused_with_its_line(lab: Lab, budget: str) -> None:
+    lab.edit("workflow.yaml", "workflow: w", f"workflow: w\nbudget: {budget}")
+    with pytest.raises(InvalidError) as refused:
+        lab.plan()
+    (problem,) = refused.value.diagnostics
+    assert (problem.code, problem.line, problem.hint) == ("WRONG_TYPE", 3, "write `budget: 5 EUR`")
+    assert problem.message.startswith("a budget is an amount, such as `5` or `5 EUR`, not ")
 
 
 ONE_EACH = """

@@ -11,6 +11,7 @@ import pytest
 
 from project_lab import MEET, Lab, Ran
 from whyrun.errors import InvalidError
+from whyrun.execution.run.rates import Rates
 from whyrun.execution.run.scheduler import Scheduler
 from whyrun.log import events as ev
 
@@ -429,7 +430,7 @@ def test_thousands_of_steps_that_wait_for_a_resource_are_not_searched_for_each_t
         """
     )
     plan, graph = lab.plan(), lab.opened().graph
-    scheduler = Scheduler(graph, plan, {"gpu": 1})
+    scheduler = Scheduler(graph, plan, {"gpu": 1}, Rates({}, float))
     began = time.process_time()
     order = []
     while (node := scheduler.take()) is not None:

@@ -203,3 +203,29 @@ def test_a_price_for_a_misspelled_job_is_noted(lab: Lab) -> None:
     ]
     lab.write({"prices.yaml": "jobs: {Tel: 0.01, Tell: 1}\n"})
     assert planned(lab).price_notes() == []
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ("-1", "ValueError: the amount is -1: it must be finite and at least 0"),
+        ("'much'", "ValueError: the amount must be a number, not 'much'"),
+        ("Cost(1, 'euros')", "ValueError: a currency is a code such as `USD` or `EUR`, not 'euros'"),
+        ("inputs['oops']", "KeyError: 'oops'"),
+    ],
+)
+def test_an_estimate_that_is_no_price_is_told(lab: Lab, answer: str, problem: str) -> None:
+    lab.edit("actions/shop.py", 'None if inputs["k"] == 3 else Cost(Decimal("0.01") * inputs["size"])', answer)
+    found = planned(lab)
+    told = f"`estimate_cost` of `shop/draw` gives no price, so it is unknown: {problem}"
+    assert found.price_notes() == [told]
+    assert prices(found).unknown == 4
+
+
+def test_an_estimate_that_waits_for_a_result_is_no_mistake(lab: Lab) -> None:
+    lab.edit("workflow.yaml", 'size: "${{ inputs.Size }}"}', 'size: "${{ jobs.Big.outputs.N }}"}')
+    big = "{uses: python, with: {call: 'big:big'}, outputs: {N: {type: integer}}}"
+    lab.edit("workflow.yaml", "  Tell:\n", f"  Big: {big}\n  Tell:\n")
+    lab.write({"big.py": "def big():\n    return {'N': 3}\n"})
+    found = planned(lab)
+    assert (found.price_notes(), prices(found).by_job["Job:Draw[1]"].costs) == ([], None)

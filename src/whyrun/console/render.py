@@ -215,6 +215,7 @@ class NextCommands(msgspec.Struct, frozen=True):
 
     workflow: str  # they find the same workflow and inputs, such as ` then-now.yaml --state DIR`
     repeat: str  # the options that repeat the run, such as ` --target Job:Montage`
+    go_on: str = ""  # those without its budget
 
 
 def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
@@ -247,7 +248,8 @@ def run_summary(facts: SummaryFacts, commands: NextCommands) -> str:
     if len(groups) > SHOWN:
         lines.append(f"  … and {len(groups) - SHOWN} more")
     if all_counts.get("held"):
-        lines.append(f"  held back by the budget of {facts.budget}; to go on: whyrun run{commands.workflow} --budget …")
+        again = f"whyrun run{commands.workflow}{commands.go_on} --budget …"
+        lines.append(f"  held back by the budget of {facts.budget}; to go on: {again}")
     if facts.state == "interrupted":
         lines.append(f"  interrupted; to continue: whyrun run{commands.workflow}{commands.repeat}")
     if own:

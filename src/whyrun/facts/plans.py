@@ -64,8 +64,9 @@ class Planned(msgspec.Struct, frozen=True):
         return expected_prices(self.plan, self.snapshot)
 
     def price_notes(self) -> list[str]:
-        """What is probably a mistake in the price list."""
-        return self.snapshot.pricer().notes() if self.plan.planned and self.snapshot.pricer is not None else []
+        """What is probably a mistake in the price list, or in what actions estimate."""
+        executed = [job.node for job in self.plan.planned if job.reuse is None]
+        return self.snapshot.pricer().notes(executed) if executed and self.snapshot.pricer is not None else []
 
 
 def planned(

@@ -170,8 +170,8 @@ class Pricer(Protocol):
     def unit_price(self, item: str) -> tuple[Decimal, str] | None:
         """The price of one unit of an item, with its currency."""
 
-    def notes(self) -> list[str]:
-        """What is probably a mistake in the price list."""
+    def notes(self, nodes: Sequence[int]) -> list[str]:
+        """What is probably a mistake in the price list, or in the estimates of these instances."""
 
 
 class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):

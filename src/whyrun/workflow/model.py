@@ -445,3 +445,4 @@ class Workflow(msgspec.Struct, frozen=True):
     sources: Mapping[str, str]  # every file that was read: path as shown to the user → text (root only)
     broken: frozenset[str] = frozenset()  # "inputs" (there may be more), "inputs.Topic" (its value is not known)
     composition: Composition | None = None  # how its datasets are composed
+    budget: str | None = None  # what a run may spend: `5`, `5 EUR`

@@ -54,6 +54,7 @@ _REPEATABLE = frozenset({"GET", "PUT", "DELETE"})  # idempotent methods
 _SUMMARY = {"level": "summary"}  # a task line that the default log level shows
 _LONG = 1.0  # seconds; a longer wait gets its own line
 _GONE = frozenset({404, 410})
+_TOO_MANY = frozenset({429, 503})
 _IN_PROGRESS = frozenset({409, 425})  # the first request with this idempotency key is still running
 
 
@@ -291,6 +292,8 @@ class Call:
                     self.bill_answer(answer)
                 if is_fine(answer.status):
                     return answer
+                if answer.status in _TOO_MANY and (asked := retry_after(answer)):
+                    self.context.throttled(asked)
                 again = self.params.is_retried(answer.status) or answer.status in also
                 kind = RequestGone if answer.status in also else UnexpectedStatus
                 problem = kind(described(answer))

@@ -173,6 +173,8 @@ def _summary(project: Project, result: CompareResult, failures: Sequence[Failure
         yield f"  accepted: {count(number, 'result')} {'is' if number == 1 else 'are'} now the latest"
     if result.statuses:
         yield f"  {statuses_text(result.statuses, asdict(counts))}"
+    if result.usage.spent:
+        yield f"  spent {result.usage.spent.text()}"
     yield from usage_lines(result.usage.to_json())
     different = [artifact for artifact in result.artifacts if artifact.status == "DIFFERENT"]
     for artifact in different[:SHOWN]:

@@ -24,6 +24,7 @@ from whyrun.facts.show import failure_location
 from whyrun.facts.subjects import command_arguments
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from whyrun.console.logger import WorkflowLogger
@@ -124,7 +125,7 @@ def print_dry_run(
     check_expected(plan, snapshot, saved)
     check_limits(project, run_options.limits or {})
     nodes = [job.node for job in plan.planned]
-    check_resources(snapshot, nodes, resource_limits(project, run_options))
+    check_resources(snapshot, nodes, resource_limits(project, run_options), project.config.rates)
     check_folders(project, nodes)
     for note in (*planned.price_notes(), *budget_of(project, run_options, plan, snapshot).notes):
         print_note(note)
@@ -191,7 +192,8 @@ def execute(
     saved_money = money_saved(project, result, snapshot)
     if result.run is not None:
         style = "green" if result.exit_code == 0 else "red"
-        again = rerun_options(options, run_options, unfinished_forced(project, result))
+        forced = unfinished_forced(project, result)
+        again = [rerun_options(options, each, forced) for each in (run_options, replace(run_options, budget=None))]
         logger.say(summary(project, result, failures, saved_time, again, saved_money), style)
         left = count_leftover_files(snapshot.records, snapshot.dependency_graph, project.observer().stands)
         if left:
@@ -257,8 +259,14 @@ def rerun_options(options: PlanOptions, run_options: RunOptions, unfinished: lis
 
 
 def summary(
-    project: Project, result: RunResult, failures: list[Failure], saved_time: float, options: str, saved_money: Totals
+    project: Project,
+    result: RunResult,
+    failures: list[Failure],
+    saved_time: float,
+    again: Sequence[str],
+    saved_money: Totals,
 ) -> str:
+    """`again`: the options that repeat the run, with its budget and without."""
     from whyrun.console.files import relative
     from whyrun.console.render import NextCommands, SummaryFacts, run_summary
 
@@ -279,7 +287,7 @@ def summary(
         evidence=relative(project.state.runs_dir / result.run),
         shared="" if result.shared is None else result.shared.summary(),
     )
-    return run_summary(facts, NextCommands(workflow=command_arguments(project), repeat=options))
+    return run_summary(facts, NextCommands(command_arguments(project), *again))
 
 
 def seconds_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot) -> float:
@@ -322,14 +330,14 @@ def failures_of(project: Project, result: RunResult | CompareResult) -> list[Fai
 
 
 def unfinished_forced(project: Project, result: RunResult) -> list[str]:
-    """Forced jobs that an interrupted run did not complete.
+    """Forced jobs that an interrupted run, or one that a budget stopped, did not complete.
 
-    The next run must force them again: an interruption does not invalidate the earlier result, so it would be reused.
+    The next run must force them again: neither invalidates the earlier result, so it would be reused.
     """
     from whyrun.log.outcomes import fold_outcome
     from whyrun.planning.reasons import Forced
 
-    if result.run is None or result.state != "interrupted":
+    if result.run is None or not (result.state == "interrupted" or result.counts.held):
         return []
     outcome = fold_outcome(project.state.run(result.run).events())
     planned = (result.whole or result.plan).planned

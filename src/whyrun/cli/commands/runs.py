@@ -79,7 +79,8 @@ def command(project: Project, show_all: bool, as_json: bool) -> None:
         click.echo(f"{project.workflow.name} has not run yet")
         return
     shown, rest = page(list(_rows(runs, pruned))[::-1], show_all)
-    print_lines(columns([("run", "state", "mode", "started", "took", "steps"), *shown], indent=0))
+    spent = "spent" if any(run.spent for run in runs) else ""
+    print_lines(columns([("run", "state", "mode", "started", "took", spent, "steps"), *shown], indent=0))
     if rest is not None:
         click.echo(rest)
 
@@ -97,7 +98,8 @@ def _rows(runs: Sequence[RunSummary], pruned: Sequence[Tombstone]) -> Iterator[t
         if mode in _DECISIONS:
             mode, did = _DECISIONS[mode]
             counts = [f"{run.completed} {did}"] if run.completed else []
-        yield run.run, run.outcome, mode, local_time(run.started), duration_text(run.duration), ", ".join(counts)
+        took, spent = duration_text(run.duration), "" if run.spent is None else run.spent.text()
+        yield run.run, run.outcome, mode, local_time(run.started), took, spent, ", ".join(counts)
     yield from _pruned_row(left)
 
 

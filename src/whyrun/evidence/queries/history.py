@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import UNSET
@@ -20,6 +20,9 @@ from whyrun.log.outcomes import RunOutcome, error_of, lost_end
 from whyrun.log.runs import RunRef, WorkflowState, log_without_start
 from whyrun.log.tombstones import Tombstone
 from whyrun.planning.reuse import SHARED
+
+if TYPE_CHECKING:
+    from whyrun.money import Totals
 
 # --- the runs of a workflow, one record each --------------------------------------------------------------------------
 # how many steps, how they ended, and whether the run still goes on.
@@ -44,6 +47,7 @@ class RunSummary(msgspec.Struct, frozen=True):
     different: int = 0
     accepted: bool = False  # its results count as the latest
     held: int = 0  # back by a budget
+    spent: Totals | None = None
 
     @property
     def outcome(self) -> str:
@@ -58,6 +62,8 @@ class RunSummary(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         record = asdict(self)
+        del record["spent"]
+        record |= _spent_json(self.spent) if self.spent is not None else {}
         compared = {name: record.pop(name) for name in ("identical", "different", "accepted")}
         if not self.held:
             del record["held"]
@@ -94,7 +100,8 @@ def list_runs(state: WorkflowState) -> list[RunSummary]:
 
 def summarize_run(run: RunRef, is_running: bool, also: Callable[[ev.AnyEvent], None] | None = None) -> RunSummary:
     """`also`: gets every event as well, so that a long log is read once."""
-    outcome, reused, ends = _fold(run, also)
+    costs: list[ev.CostRecorded] = []
+    outcome, reused, ends = _fold(run, also, costs)
     assert outcome.start is not None
     counts = outcome.counts()
     state = "running" if is_running else "interrupted"
@@ -119,7 +126,23 @@ def summarize_run(run: RunRef, is_running: bool, also: Callable[[ev.AnyEvent], N
         identical=ends["IDENTICAL"],
         different=ends["DIFFERENT"],
         accepted=bool(outcome.start.options.get("accept")),
+        spent=_sum_of(costs) if costs else None,
     )
+
+
+def _spent_json(spent: Totals) -> dict[str, Any]:
+    from whyrun.evidence.queries.costs import totals_json
+
+    return totals_json(spent)
+
+
+def _sum_of(costs: Iterable[ev.CostRecorded]) -> Totals:
+    from whyrun.money import Totals  # imported late: decimals take time to import
+
+    totals = Totals()
+    for cost in costs:
+        totals.add(cost.amount, cost.currency)
+    return totals
 
 
 def unfinished_run(state: WorkflowState) -> Unfinished | None:
@@ -153,9 +176,11 @@ def run_end(run: RunRef) -> ev.RunComplete | None:
     return last if isinstance(last, ev.RunComplete) else None
 
 
-def _fold(run: RunRef, also: Callable[[ev.AnyEvent], None] | None = None) -> tuple[RunOutcome, int, Counter[str]]:
-    """(outcome, number of reused steps, completed steps by status, and those `held` by a budget). LOG_INCOMPLETE
-    without a `run_start`."""
+def _fold(
+    run: RunRef, also: Callable[[ev.AnyEvent], None] | None = None, costs: list[ev.CostRecorded] | None = None
+) -> tuple[RunOutcome, int, Counter[str]]:
+    """(outcome, number of reused steps, completed steps by status, and those `held` by a budget). `costs` gets what
+    was spent. LOG_INCOMPLETE without a `run_start`."""
     outcome = RunOutcome()
     completed: Counter[str] = Counter()
     reused: set[str] = set()
@@ -170,6 +195,8 @@ def _fold(run: RunRef, also: Callable[[ev.AnyEvent], None] | None = None) -> tup
                 completed["held"] += 1
             elif isinstance(event, ev.StepComplete):
                 completed[event.status] += 1
+            elif isinstance(event, ev.CostRecorded) and costs is not None:
+                costs.append(event)
     except FileNotFoundError:
         raise log_without_start(run) from None
     if outcome.start is None:

@@ -33,9 +33,9 @@ from whyrun.execution.run.lifecycle import MANIFEST, FinishedRun, OnFinish, RunE
 from whyrun.execution.run.preflight import check_folders, check_limits, check_resources, resource_limits
 from whyrun.execution.run.runner import Runner
 from whyrun.execution.run.session import code_guard, repair_killed_run
+from whyrun.execution.run.stages import Work
 from whyrun.execution.run.step_outcomes import StepOutcomes
-from whyrun.execution.run.termination import Interrupts
-from whyrun.execution.run.work import Policy, Work
+from whyrun.execution.run.termination import Interrupts, Policy
 from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.ids import by_number
 from whyrun.log import events as ev
@@ -345,14 +345,14 @@ def compare_workflow(
             reporter.note(note)
         if not subjects:
             return CompareResult(None, "nothing", 0, CompareCounts(), 0.0)
-        executing = [subject.node for subject in subjects if subject.executes]
-        check_resources(snapshot, executing, limits)
+        executing, rates = [subject.node for subject in subjects if subject.executes], project.config.rates
+        check_resources(snapshot, executing, limits, rates)
         if compare.accept:  # else nothing is published
             check_folders(project, executing)
         secrets = needed_secrets(project, snapshot, executing)
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, executing)
-            policy = Policy(limits, options.fail_fast, options.grace, WatchPolicy(project.config.trace))
+            policy = Policy(limits, options.fail_fast, options.grace, WatchPolicy(project.config.trace), None, rates)
             spec = ComparisonRun(project, snapshot, subjects, records, compare, secrets, policy, executing)
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
             run = execute_run(spec, environment)

@@ -239,5 +239,5 @@ def preview_comparison(
     snapshot = project.snapshot()
     _, subjects = subjects_of(project, snapshot, ids, against)
     limits = resource_limits(project, options)
-    check_resources(snapshot, [subject.node for subject in subjects if subject.executes], limits)
+    check_resources(snapshot, [subject.node for subject in subjects if subject.executes], limits, project.config.rates)
     return ComparisonPreview(snapshot, subjects)

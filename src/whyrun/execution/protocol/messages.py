@@ -111,6 +111,9 @@ class MetricReported(msgspec.Struct, tag_field="msg", tag="metric", frozen=True)
     n: int = 0
 
 
+THROTTLED = "retry_after_seconds"  # the metric by which a step says that its service asks to wait
+
+
 class RequestRemembered(msgspec.Struct, tag_field="msg", tag="remember", frozen=True):
     """The step waits until the host has synced the request to the log and called `Backend.acknowledge`."""
 

@@ -75,8 +75,8 @@ class BudgetOfRun(NamedTuple):
 
 
 def told_budget(project: Project, options: RunOptions) -> Budget | None:
-    """That of the command line, else of `whyrun.toml`."""
-    text = options.budget if options.budget is not None else project.config.budget
+    """That of the command line, else of the workflow file, else of `whyrun.toml`."""
+    text = next((b for b in (options.budget, project.workflow.budget, project.config.budget) if b is not None), None)
     return None if text is None else Budget.parse(text)
 
 

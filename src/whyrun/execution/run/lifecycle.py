@@ -221,7 +221,7 @@ def execute_run(spec: RunSpec, environment: RunEnvironment) -> FinishedRun:
         _raise_if_removed(run, original)
         raise
     went_wrong = unready is not None or runner.counts.went_wrong
-    state = "interrupted" if runner.interrupts else "failed" if went_wrong else "succeeded"
+    state = "interrupted" if runner.termination.interrupts else "failed" if went_wrong else "succeeded"
     try:
         _record_end(recorder, state, started, runner.counts.by_outcome(), unready)
         finish_run(recorder.directory, store, recorder.seen, has_files=True)
@@ -287,7 +287,7 @@ def _prepare(backend: Backend, runner: Runner, recorder: Recorder) -> str | None
     """Run the `prepare` command before the first step. If it fails the run ends, and this returns the error."""
     began = time.monotonic()
     try:
-        backend.prepare(lambda: runner.interrupts > 0)
+        backend.prepare(lambda: runner.termination.interrupts > 0)
     except PrepareFailed as problem:
         error, *printed = str(problem).split("\n")
         recorder.debug(f"prepare failed: {problem}")

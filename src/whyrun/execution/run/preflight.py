@@ -36,6 +36,7 @@ from whyrun.log.events import UNREADABLE
 from whyrun.log.lock import kept_free
 from whyrun.log.runs import RunRef, WorkflowState
 from whyrun.project import Project
+from whyrun.project_config import Rate
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.model import Place
 
@@ -48,10 +49,12 @@ def resource_limits(project: Project, options: RunOptions) -> dict[str, float]:
 
 
 def unlimited_resources(project: Project, limits: Mapping[str, float]) -> list[str]:
-    """Resources that jobs use and that have no limit, each with a similar name that has one: they restrict nothing."""
-    used = sorted({name for table in project.graph.tables for name in table.decl.resources if name not in limits})
-    near = {name: did_you_mean(name, sorted(limits)) for name in used}
-    return [f"`{name}`" + (f" ({near[name]})" if near[name] else "") for name in used] if limits else []
+    """Resources that jobs use and that have no limit and no rate, each with a similar name that has one: they restrict
+    nothing."""
+    bounded = {*limits, *(project.config.rates or ())}
+    used = sorted({name for table in project.graph.tables for name in table.decl.resources if name not in bounded})
+    near = {name: did_you_mean(name, sorted(bounded)) for name in used}
+    return [f"`{name}`" + (f" ({near[name]})" if near[name] else "") for name in used] if bounded else []
 
 
 def allow_open_files(options: RunOptions, steps: int) -> None:
@@ -82,8 +85,10 @@ def check_limits(project: Project, given: Mapping[str, float]) -> None:
             raise error("USAGE", f"`--limit {name}`: no job uses the resource `{name}`", hint=hint)
 
 
-def check_resources(snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Mapping[str, float]) -> None:
-    """Refuse a job that needs more of a resource than its limit: it could never start."""
+def check_resources(
+    snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Mapping[str, float], rates: Mapping[str, Rate] | None
+) -> None:
+    """Refuse a job that needs more of a resource than its limit or its rate: it could never start."""
     problems: dict[str, Diagnostic] = {}
     for node in nodes:
         table, _ = snapshot.dependency_graph.table_at(node)
@@ -92,6 +97,11 @@ def check_resources(snapshot: PlanningSnapshot, nodes: Sequence[int], limits: Ma
                 place = table.decl.places.get("resources", table.decl.place)
                 message = f"`{table.name}` needs {name}: {amount:g}, but the limit is {limits[name]:g}"
                 problems[table.name] = place.diagnostic("USAGE", message, "raise the limit, or lower the job's share")
+            elif rates and name in rates and amount > rates[name].amount:
+                place = table.decl.places.get("resources", table.decl.place)
+                message = f"`{table.name}` needs {name}: {amount:g}, but its rate allows {rates[name].amount} at once"
+                hint = "raise the rate (`60/min` instead of `1/s`), or lower the job's share"
+                problems[table.name] = place.diagnostic("USAGE", message, hint)
     if problems:
         raise InvalidError(problems.values())
 

@@ -20,6 +20,7 @@ from whyrun.execution.dispatch.dispatch import ActiveStep, Dispatcher, PreparedS
 from whyrun.execution.dispatch.reusable_results import ReusableResults
 from whyrun.execution.dispatch.watch import UNDECLARED, Watch
 from whyrun.execution.protocol.messages import (
+    THROTTLED,
     CostReported,
     EarlierVersion,
     Message,
@@ -34,13 +35,13 @@ from whyrun.execution.protocol.messages import (
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.step_lines import StepFailure
 from whyrun.execution.recording.totals import RunCounts, Usage
+from whyrun.execution.run.rates import Rates
 from whyrun.execution.run.scheduler import COUNTED, FAILURES, Retries, Scheduler
 from whyrun.execution.run.shared_results import RunSharing
 from whyrun.execution.run.spending import Spending
-from whyrun.execution.run.stages import Stages
+from whyrun.execution.run.stages import Stages, Work, forced_in
 from whyrun.execution.run.step_outcomes import FinishedStep, PendingSections, StepOutcomes, StepResults, edited_code
-from whyrun.execution.run.termination import Termination
-from whyrun.execution.run.work import Policy, Work, forced_in
+from whyrun.execution.run.termination import Policy, Termination
 from whyrun.execution.worker.failure import STORE_DAMAGED
 from whyrun.graph.tables import JobTable
 from whyrun.log import events as ev
@@ -69,7 +70,8 @@ class Runner:
         self.policy, self.backend, self.sharing, self.stages = policy, backend, sharing, stages
         self.work, self.recorder = work, publisher.recorder
         self.look_at(work.snapshot, work.plan)
-        self.scheduler = Scheduler(self.graph, work.plan, policy.limits, gated=self.gated)
+        rates = Rates(policy.rates or {}, time.monotonic)
+        self.scheduler = Scheduler(self.graph, work.plan, policy.limits, rates, gated=self.gated)
         self.states, self.retries = self.scheduler.states, Retries()
         self.results = StepResults(work.snapshot, work.plan, self.states)
         self.judge = Judge(work.snapshot, {})
@@ -139,9 +141,9 @@ class Runner:
             self.fail_queued_edited()
         if not self.termination.ordered:
             self.start_ready()
-        if self.interrupts and not self.termination.ordered:
+        if self.termination.interrupts and not self.termination.ordered:
             self.stop()
-        waits = self.retries or (self.sharing is not None and self.sharing.waits)
+        waits = self.retries or self.scheduler.awaits_rate or (self.sharing is not None and self.sharing.waits)
         if not self.active and not self.pending_sections and (self.termination.ordered or not waits):
             self.recorder.sync()
             return False
@@ -299,8 +301,7 @@ class Runner:
                 continue
             self.handle_one(active, message, finished)
         at_once = not self.active or self.termination.ordered
-        ready = self.pending_sections.release(finished, at_once=at_once)
-        if not ready:
+        if not (ready := self.pending_sections.release(finished, at_once=at_once)):
             return
         self.recorder.flush()  # `artifact_available` is written before anything is published
         for active, message in ready:
@@ -330,6 +331,8 @@ class Runner:
                 self.recorder.metric(active.id, message.metric, message.value, message.unit, message.ts)
                 if message.metric == "progress":
                     self.recorder.reporter.step_progress(active.id, message.value)
+                elif message.metric == THROTTLED:
+                    self.scheduler.throttle(active.node, message.value, self.recorder.reporter.note)
             case RequestRemembered():
                 self.remember(active, message)
             case CostReported():
@@ -396,8 +399,8 @@ class Runner:
         metrics = {"step_duration_ms": round(message.duration * 1000, 3), **message.metrics}
         self.recorder.metrics(active.id, metrics, message.ts)
         self.usage.add(active.id, metrics)
-        killed = active.killed_for is not None
-        self.fail(active, self.outcomes.killed(active, message.duration, "") if killed else self.outcomes.lost(message))
+        killed = self.outcomes.killed(active, message.duration, "") if active.killed_for is not None else None
+        self.fail(active, killed or self.outcomes.lost(message))
 
     def fail(self, active: ActiveStep, failure: StepFailure, *, final: bool = False) -> None:
         """Record the failure of an attempt, and retry the step unless it is `final`."""
@@ -426,14 +429,9 @@ class Runner:
         for command in self.backend.withdraw():
             if (active := self.active.pop(command.step_id, None)) is not None:
                 self.scheduler.move(active.node, "withdraw")
-        waiting = self.termination.waiting_note()
-        if waiting is not None:
+        if (waiting := self.termination.waiting_note()) is not None:
             self.recorder.reporter.note(waiting)
         self.termination.order()
-
-    @property
-    def interrupts(self) -> int:
-        return self.termination.interrupts
 
     def interrupt(self) -> None:
         self.termination.interrupt()

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal, NamedTuple, get_args
 
+from whyrun.execution.run.rates import Rates, Wants, asked_to_wait
 from whyrun.graph.tables import AlignedArtifact, ArtifactAt, Computed, FirstOf, Graph, Group, JobTable, Operand, Term
 from whyrun.planning.plan import Plan
 
@@ -160,9 +161,6 @@ class StepStates:
 # --- which step is next -----------------------------------------------------------------------------------------------
 
 
-Wants = tuple[tuple[str, Fraction], ...]  # limited resources, and how much of them
-
-
 @dataclass(slots=True)
 class _Gate:
     unended: int = 0
@@ -178,13 +176,14 @@ class Scheduler:
         graph: Graph,
         plan: Plan,
         limits: Mapping[str, float],
+        rates: Rates,
         *,
         gated: bool = True,
         states: Mapping[int, StepState] | None = None,
     ) -> None:
         """Without `gated` no step waits for another, because each reads recorded results. `states`: of the steps that
         an earlier scheduler of the run has moved, before a stage made more of them known."""
-        self.graph = graph
+        self.graph, self.rates = graph, rates
         self.limits = {name: _exact(limit) for name, limit in limits.items()}
         self.used = dict.fromkeys(limits, Fraction(0))
         self.open = {job.node for job in plan.open}  # entries `[?]`: they end once it is known what they stand for
@@ -200,13 +199,18 @@ class Scheduler:
         # Ready steps are queued by their resources: steps with the same demand either all fit or all do not, so a
         # thousand steps that wait for a resource are not searched each time one starts.
         self._wants = [
-            tuple((name, _exact(amount)) for name, amount in table.decl.resources.items() if name in limits)
+            tuple(
+                (name, _exact(amount))
+                for name, amount in table.decl.resources.items()
+                if name in limits or name in rates
+            )
             for table in graph.tables
         ]
         self._any_wants = any(self._wants)
         for node, state in self.states.items() if states and self._any_wants else ():
             for name, amount in self._wants_of(node) if state in AT_BACKEND else ():
-                self.used[name] += amount
+                if name in self.used:
+                    self.used[name] += amount
         # Each entry is order and node in one number: tuples take three times as long to compare.
         self._ready: dict[Wants, list[int]] = {}
         self._queued: set[int] = set()
@@ -285,7 +289,9 @@ class Scheduler:
             heapq.heappush(self._ready.setdefault(self._wants_of(node), []), self._order[node] * self.graph.size + node)
 
     def _wants_of(self, node: int) -> Wants:
-        return self._wants[self.graph.table_at(node)[0].number] if self._any_wants else ()
+        if not self._any_wants or node in self.open:
+            return ()
+        return self._wants[self.graph.table_at(node)[0].number]
 
     # -- running --
 
@@ -293,7 +299,7 @@ class Scheduler:
         """The next step to examine, within the limits of resources; None if no step can start now."""
         first: list[int] | None = None
         for wants, ready in self._ready.items():
-            if ready and (first is None or ready[0] < first[0]) and self._fits(wants):
+            if ready and (first is None or ready[0] < first[0]) and self._fits(wants) and self.rates.fit(wants):
                 first = ready
         if first is None:
             return None
@@ -302,7 +308,18 @@ class Scheduler:
         return node
 
     def _fits(self, wants: Wants) -> bool:
-        return not wants or all(self.used[name] + amount <= self.limits[name] for name, amount in wants)
+        limits = self.limits
+        return not wants or all(self.used[name] + amount <= limits[name] for name, amount in wants if name in limits)
+
+    @property
+    def awaits_rate(self) -> bool:
+        """While no step is at the backend: whether one that is ready waits for its rate."""
+        return bool(self.rates) and any(self._ready.values())
+
+    def throttle(self, node: int, seconds: float, note: Callable[[str], None]) -> None:
+        """A service has asked a step to wait: all steps that use its resource wait."""
+        for name in self.rates.close(self._wants_of(node), seconds):
+            note(asked_to_wait(name, seconds))
 
     def awaits_needs(self, table: JobTable) -> bool:
         """Whether a step that the job `needs` has not ended. A step with an undecided `first` is examined before."""
@@ -315,14 +332,25 @@ class Scheduler:
     def move(self, node: int, event: StepEvent) -> None:
         """Change the state of a step, and do what follows from it."""
         before, after = self.states.move(node, event)
-        if (after in AT_BACKEND) is not (before in AT_BACKEND):
-            sign = 1 if after in AT_BACKEND else -1
-            for name, amount in self._wants_of(node):
-                self.used[name] += sign * amount
+        wants = self._wants_of(node)
+        if wants:
+            self._count(node, wants, before, after)
         if after == "waiting":
             self._push(node)
         elif after in ENDED:
             self._open_gates(node)
+
+    def _count(self, node: int, wants: Wants, before: StepState, after: StepState) -> None:
+        """Count what a step takes of limited resources and of rates, and what it gives back."""
+        if (after in AT_BACKEND) is not (before in AT_BACKEND):
+            sign = 1 if after in AT_BACKEND else -1
+            for name, amount in wants:
+                if name in self.limits:
+                    self.used[name] += sign * amount
+        if after == "submitted":
+            self.rates.take(node, wants)
+        elif before == "submitted":
+            (self.rates.begin if after == "running" else self.rates.give_back)(node, wants)
 
     def _open_gates(self, node: int) -> None:
         for gate in self._gates_of.get(node, ()):

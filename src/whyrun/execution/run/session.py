@@ -40,9 +40,8 @@ from whyrun.execution.run.preflight import (
 )
 from whyrun.execution.run.runner import Runner
 from whyrun.execution.run.shared_results import RunSharing
-from whyrun.execution.run.stages import StagePlanner, Stages
-from whyrun.execution.run.termination import Interrupts
-from whyrun.execution.run.work import Policy, Work
+from whyrun.execution.run.stages import StagePlanner, Stages, Work
+from whyrun.execution.run.termination import Interrupts, Policy
 from whyrun.graph.tables import InputAt
 from whyrun.log import events as ev
 from whyrun.log.journal import STATUS_FILE, utc_now
@@ -185,7 +184,7 @@ def run_workflow(
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
         may_run = [job.node for job in (*plan.planned, *plan.open)]
-        check_resources(snapshot, may_run, limits)
+        check_resources(snapshot, may_run, limits, project.config.rates)
         budget, of_budget = budget_of(project, options, plan, snapshot)
         for note in of_budget:
             reporter.note(note)
@@ -196,7 +195,7 @@ def run_workflow(
             chosen = backend or backend_for(options, project.graph, may_run)
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
             watch = WatchPolicy(project.config.trace, project.config.strict)
-            policy = Policy(limits, options.fail_fast, options.grace, watch, budget)
+            policy = Policy(limits, options.fail_fast, options.grace, watch, budget, project.config.rates)
             work = WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing, planner)
             run = execute_run(work, environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed

@@ -17,7 +17,7 @@ from whyrun.money import decimal, times, written
 from whyrun.planning.answers.prices import prices_of
 
 if TYPE_CHECKING:
-    from whyrun.execution.run.work import Work
+    from whyrun.execution.run.stages import Work
     from whyrun.planning.plan import Plan
     from whyrun.snapshot.snapshot import PlanningSnapshot
 

@@ -8,21 +8,24 @@ stage that does not need it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from whyrun.console.lines import count
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError
+from whyrun.execution.dispatch.code_guard import CodeGuard
 from whyrun.execution.dispatch.dispatch import PreparedStep
+from whyrun.execution.dispatch.run_secrets import RunSecrets
 from whyrun.execution.run.scheduler import Scheduler
 from whyrun.execution.run.step_outcomes import StepResults
-from whyrun.execution.run.work import forced_in
 from whyrun.graph.tables import ArtifactAt, Graph, JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
+from whyrun.planning.reasons import Forced
 from whyrun.planning.stages import compute_stage, open_source, steps_before, with_stages
 from whyrun.snapshot.actions.known_inputs import with_estimates
 from whyrun.snapshot.build import build_planning_snapshot
@@ -38,6 +41,20 @@ if TYPE_CHECKING:
     from whyrun.snapshot.history.reader import History
 
 _Made = dict[str, dict[str, MadeOutput] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a runner executes: the plan, on the snapshot that it was made from."""
+
+    snapshot: PlanningSnapshot
+    plan: Plan
+    code: CodeGuard
+    secrets: RunSecrets
+
+
+def forced_in(plan: Plan) -> set[int]:
+    return {job.node for job in plan.planned if any(isinstance(reason, Forced) for reason in job.reasons)}
 
 
 class StagePlanner:
@@ -216,7 +233,9 @@ def go_on_with(runner: Runner, snapshot: PlanningSnapshot, plan: Plan, new: set[
     moved = Renumbering(runner.graph, graph)
     runner.look_at(snapshot, plan)
     states = {node: state for old, state in runner.states.items() if (node := moved.find(old)) is not None}
-    runner.scheduler = Scheduler(graph, plan, runner.policy.limits, states=states)
+    rates = runner.scheduler.rates
+    rates.renumber(moved.node)
+    runner.scheduler = Scheduler(graph, plan, runner.policy.limits, rates, states=states)
     runner.states = runner.scheduler.states
     runner.retries.renumber(moved.node)
     results = {moved.node(node): made for node, made in runner.results.made().items()}

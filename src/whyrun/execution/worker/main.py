@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -207,7 +208,9 @@ class Worker:
                 self._link.control, lambda channel: self._serve(kind, channel)
             )
             self._runner.spared.add(successor.pid)
-        back = successor.take_over(*self._source.pass_on(received))
+        # That process of libraries forks the steps, and reminds them itself.
+        remind = None if kind == _LIBRARIES else partial(self._link.cancellation.remind, successor.pid)
+        back = successor.take_over(*self._source.pass_on(received), remind)
         if kind != _LIBRARIES:  # one process for consecutive steps of a job
             self._end(kind)
         self._streams.reopen()
@@ -236,6 +239,7 @@ class Worker:
                 self._source.adopt(*given)
                 if kind != _LIBRARIES:
                     seed()
+                    self._link.cancellation.runs_step()
                     self.take_control()
                 channel.give_back(self.work())
             status = 0

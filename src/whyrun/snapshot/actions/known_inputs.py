@@ -190,8 +190,12 @@ class RuntimeEstimates(msgspec.Struct, eq=False):
             self._known[table.base + position] = found.get(position, mean)
 
 
-def ask_instances(about: RuntimeEstimates, method: str, table: JobTable, positions: Sequence[int]) -> dict[int, Any]:
-    """By instance: what its action answers, or None. Of very many different instances, only the first are in it."""
+def ask_instances(
+    about: RuntimeEstimates, method: str, table: JobTable, positions: Sequence[int], problems: list[str] | None = None
+) -> dict[int, Any]:
+    """By instance: what its action answers, or None. Of very many different instances, only the first are in it.
+
+    `problems` gets what went wrong where all parameters are known: without one, an action may well not know."""
     blocks: dict[bytes, WithBlock] = {}
     of_position: dict[int, bytes] = {}
     for position in positions:
@@ -201,6 +205,12 @@ def ask_instances(about: RuntimeEstimates, method: str, table: JobTable, positio
         if len(blocks) < ASKED:
             blocks[key] = block
     answers = about.inspector.call(about.infos[table.name], method, list(blocks.values()), timeout=PATIENCE)
+    if problems is not None:
+        problems += [
+            answer["error"]
+            for block, answer in zip(blocks.values(), answers, strict=True)
+            if "error" in answer and not block.missing
+        ]
     found = {key: answer.get("value") for key, answer in zip(blocks, answers, strict=True)}
     return {position: found[key] for position, key in of_position.items() if key in found}
 

@@ -119,6 +119,7 @@ class KnownPrices:
         """`about`: the graph, the actions, and how to ask them."""
         self._about, self._project = about, project
         self._asked: dict[int, Price | None] = {}
+        self._wrong: dict[str, str] = {}  # action → what is wrong with its `estimate_cost`
 
     @cached_property
     def price_list(self) -> PriceList:
@@ -129,17 +130,24 @@ class KnownPrices:
         amount = self.price_list.items.get(item)
         return None if amount is None else (amount, self.price_list.currency)
 
-    def notes(self) -> list[str]:
-        """Names that resemble a job without a price. Others may be jobs of another workflow of the project."""
+    def notes(self, nodes: Sequence[int]) -> list[str]:
+        """Names that resemble a job without a price: others may be jobs of another workflow of the project. And the
+        actions of these instances that cannot tell a price."""
+        self(nodes)
+        broken = [
+            f"`{METHOD}` of `{action}` gives no price, so it is unknown: {problem}"
+            for action, problem in sorted(self._wrong.items())
+        ]
         listed = self.price_list.jobs
         jobs = [table.name for table in self._about.graph.tables]
         missing = [name for name in jobs if name not in listed]
         hints = {name: did_you_mean(name, missing) for name in listed if name not in jobs}
-        return [
+        misspelled = [
             f"`{PRICES_FILE}` has a price for `{name}`, which is no job of this workflow: {hint}"
             for name, hint in hints.items()
             if hint is not None and hint.startswith("did you mean")
         ]
+        return [*misspelled, *broken]
 
     def __call__(self, nodes: Sequence[int]) -> Mapping[int, Price]:
         graph, infos = self._about.graph, self._about.infos
@@ -155,11 +163,14 @@ class KnownPrices:
                     self._asked[node] = self._without_asking(table, position, name)
         for number, positions in to_ask.items():
             table = graph.tables[number]
-            for position, answer in ask_instances(self._about, METHOD, table, positions).items():
-                price = self.price_list.of(table.name, infos[table.name].name)
+            action, problems = infos[table.name].name, list[str]()
+            for position, answer in ask_instances(self._about, METHOD, table, positions, problems).items():
+                price = self.price_list.of(table.name, action)
                 if answer is not None:
                     price = Price({answer["currency"]: answer["amount"]}, "action")
                 self._asked[table.base + position] = price or Price(None, "unknown")
+            if problems:
+                self._wrong.setdefault(action, problems[0])
         return {node: price for node in nodes if (price := self._asked[node]) is not None}
 
     def _without_asking(self, table: JobTable, position: int, action: str) -> Price | None:

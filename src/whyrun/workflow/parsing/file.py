@@ -63,6 +63,17 @@ WORKFLOW_KEYS = (
         details="See [datasets](datasets.md).",
         schema=object_schema(COMPOSITION_KEYS),
     ),
+    Key(
+        name="budget",
+        meaning="What a run may spend: `5` US dollars, or `5 EUR`. Of an imported workflow it does not count.",
+        details="See [budgets](money.md#budgets).",
+        schema={
+            "anyOf": [
+                {"type": "number", "minimum": 0},
+                {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?( [A-Z][A-Z0-9]{1,9})?$"},
+            ]
+        },
+    ),
 )
 _KEY_NAMES = names_of(WORKFLOW_KEYS)
 _ELSEWHERE = {
@@ -256,7 +267,19 @@ class _FileReader:
             sources={},
             broken=frozenset(self.broken),
             composition=self._composition(root.fields.get("composition"), inputs, shapes_of_inputs),
+            budget=self._budget(root.fields["budget"]) if "budget" in root.fields else None,
         )
+
+    def _budget(self, node: Node) -> str | None:
+        # The text: a number is taken as it is written.
+        text = node.text if isinstance(node, Scalar) and not isinstance(node.value, bool) else ""
+        from whyrun.money import is_amount  # imported late: decimals take time to import
+
+        if is_amount(text):
+            return text
+        what = f"`{text}`" if text else kind_of(node)
+        self.jobs.wrong(node, f"a budget is an amount, such as `5` or `5 EUR`, not {what}", "write `budget: 5 EUR`")
+        return None
 
     def _composition(
         self, node: Node | None, inputs: Mapping[str, InputDecl], shapes: Mapping[str, InputShape | None]

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from whyrun.errors import Diagnostic
+from whyrun.errors import Diagnostic, InvalidError
 from whyrun.workflow.composition.plan_file.json_source import json_kind_of, read_json
 from whyrun.workflow.composition.plan_file.links import Links
 from whyrun.workflow.composition.plan_file.manifest import SCHEMA_DRAFT, Manifest, read_manifest
@@ -365,6 +365,22 @@ def load_plan(path: Path, manifest: Path | None, project: Path, *, shown: str) -
         part = read_plan(PlanSource(path.name, shown, text), of_manifest, problems, locate)
     all_problems = (*unreadable, *problems)
     return Reading(None if all_problems else part, part, () if part is None else (part,), all_problems)
+
+
+def load_manifest(manifest: Path) -> list[Dataset]:
+    """The datasets of an inputs manifest without a plan; `path` is relative to its folder. Raises all its problems."""
+    problems, unreadable = Problems(), list[Diagnostic]()
+    text = _read(manifest, "the inputs manifest", "MANIFEST_MISSING", str(manifest), unreadable)
+    datasets = Manifest({}, False)
+    if text is not None:
+        root = read_json(text, str(manifest), problems)
+        if _has(root, "steps") and root is not None and not _has(root, "datasets"):
+            problems.add(root.place, "MANIFEST_MISSING", "this is a dataset plan", "name its inputs manifest")
+        else:
+            datasets = read_manifest(root, problems, _locator(manifest, manifest.parent))
+    if unreadable or len(problems):
+        raise InvalidError((*unreadable, *problems))
+    return list(datasets.datasets.values())
 
 
 def parse_plan(root: str, manifest: str, sources: Mapping[str, str]) -> Workflow:
