@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import ArtifactAt, Computed, Graph, Group, JobTable, Operand, Term
-from whyrun.ids import OPEN, Index, format_indices
+from whyrun.ids import OPEN, Index, place_of
 from whyrun.planning.judge import CLEAN, Judge, Verdict
 from whyrun.planning.plan import FORCE_ALL, Plan, PlannedJob, PlanOptions, needed_by, planned_job
 from whyrun.planning.reasons import Forced
@@ -131,8 +131,8 @@ def _mask(
 
 
 def _masked(table: JobTable, row: Sequence[Index], mask: Sequence[bool]) -> str:
-    indices = [OPEN if hidden else index for hidden, index in zip(mask, row, strict=True)]
-    return f"Job:{table.name}{format_indices(indices)}"
+    indices = tuple(OPEN if hidden else index for hidden, index in zip(mask, row, strict=True))
+    return f"Job:{''.join(place_of(table.name, table.levels, indices))}"
 
 
 def _standing(snapshot: PlanningSnapshot, before: Mapping[str, PlannedJob]) -> dict[int, Verdict]:
