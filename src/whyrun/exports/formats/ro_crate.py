@@ -214,9 +214,9 @@ class _Crate:
         controls = list(self.controls())
         results = [self.output(one) for step in record.ordered() for one in step.outputs if not one.is_leaf]
         about = {
-            "name": f"{record.workflow} {record.run}", "startTime": _time(record.started), "endTime": _time(record.ended),
+            "name": f"{record.workflow} {record.run}", "description": _described(record),
+            "startTime": _time(record.started), "endTime": _time(record.ended),
             "actionStatus": _status(record.outcome), "error": record.error or None,
-            "description": _described(record),
         }  # fmt: skip
         run = self.add(f"#run/{record.run}", "CreateAction", **about, instrument=workflow, object=_once(inputs),
                        result=_once(results))  # fmt: skip
