@@ -183,7 +183,9 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def path(self, position: int) -> str:
         """The job ID without its kind."""
-        return "".join(self.ends_at(position))
+        if self.levels:
+            return "".join(self.ends_at(position))
+        return self.name + self.texts[position]
 
     def ends_at(self, position: int) -> tuple[str, str]:
         """What comes before an output in its IDs, and what after it: `Video[ada]/Clip`, `[0]`."""
