@@ -1,6 +1,7 @@
-"""The examples of `whyrun init --example`: each a module with its files, which `EXAMPLES` names.
+"""The examples of `whyrun init --example`, which run at once in an empty folder, without network.
 
-They run at once in an empty folder, without network. Start with `wildcard`.
+In: nothing. Out: `EXAMPLES`, what each of them shows; the module of that name has its files by path.
+Start with `wildcard`.
 """
 
 EXAMPLES = {  # by name: what it shows
