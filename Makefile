@@ -111,7 +111,7 @@ tools:
 ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql
 DEMO_TOOLS := strace:strace
 CONTAINER_TOOLS := podman:podman runc:runc
-TEST_TOOLS := $(DEMO_TOOLS) $(CONTAINER_TOOLS) tmux:tmux zsh:zsh fish:fish chromium:chromium munged:munge \
+TEST_TOOLS := $(DEMO_TOOLS) $(CONTAINER_TOOLS) tmux:tmux zsh:zsh fish:fish chromium:chromium promtool:prometheus munged:munge \
 	slurmctld:slurm-wlm Rscript:r-base-core $(ETL_TOOLS)
 example-etl-tools: TOOLS = $(ETL_TOOLS)
 demo-tools: TOOLS = $(DEMO_TOOLS)

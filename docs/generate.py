@@ -42,8 +42,10 @@ def exits() -> str:
 
 
 def codes() -> str:
-    rows = "".join(f"| `{name}` | {code.meaning} | {int(code.exit)} |\n" for name, code in CODES.items())
-    return f"| code | meaning | exit status |\n|---|---|---|\n{rows}"
+    rows = "".join(
+        f"| `{name}` | {code.meaning} | {int(code.exit)} | {code.found_by} |\n" for name, code in CODES.items()
+    )
+    return f"| code | meaning | exit status | found by |\n|---|---|---|---|\n{rows}"
 
 
 def help_pages() -> str:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fork_server import run_command
-from project_lab import PATIENCE, Lab
+from project_lab import PATIENCE, Lab, file_of, states_of, written
 
 DRIVER = Path(__file__).with_name("command_driver.py")
 ENVIRONMENT = {k: v for k, v in os.environ.items() if not k.startswith(("WHYRUN", "NO_COLOR", "FORCE_COLOR", "PYTEST"))}
@@ -41,14 +41,15 @@ class Command:
     """The real command in a process of its own."""
 
     def __init__(self, folder: Path, words: tuple[str, ...], environment: dict[str, str]) -> None:
+        # Not pipes: a process that held the other end by mistake would keep `ended` waiting.
+        self._out, self._err = file_of(self), file_of(self)
         self.process = subprocess.Popen(
             [sys.executable, str(DRIVER), *words],
             cwd=folder,
             env={**ENVIRONMENT, **environment},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            stdout=self._out,
+            stderr=self._err,
         )
 
     @property
@@ -56,16 +57,16 @@ class Command:
         return self.process.pid
 
     def ended(self) -> Answer:
-        out, err = self.process.communicate(timeout=PATIENCE)
-        return Answer(self.process.returncode, out, err)
+        try:
+            code = self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"no end\n{written(self._err)}\n{states_of(self.process.pid)}") from None
+        return Answer(code, written(self._out), written(self._err))
 
     def kill(self) -> None:
         """At once. What it started may live on, and is not waited for."""
         self.process.kill()
         self.process.wait(PATIENCE)
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
 
 
 class CommandLab(Lab):

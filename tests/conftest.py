@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 import fork_server
+import rewriting
 from project_lab import NOT_TRACED, Files, Lab
 from scenarios.harness import Scenario
 
@@ -54,6 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "traced: strace watches steps of the fixture `project`, as it does by default")
 
 
+def pytest_collection(session: pytest.Session) -> None:
+    rewriting.rewrite_a_share(session.config)
+
+
 # Folders whose tests are long or wait much. They begin first, so that no core is idle at the end.
 LONG_FIRST = (
     "lint", "crash", "property", "examples", "cluster", "viewer", "backends", "movers", "docs", "e2b", "parity",
@@ -67,6 +72,7 @@ MADE_ONCE = {
     "image": "containers",
     "told_tales": "verify",
     "original": "gc",
+    "exporting": "exports",
 }
 
 

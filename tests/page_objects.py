@@ -55,6 +55,13 @@ class Viewer:
         self.page.evaluate(GO, address(view, *arguments))
         return self
 
+    def opened(self, view: str, *arguments: str) -> Viewer:
+        """As if this address had been given to the browser: the page is loaded again, and reads it then."""
+        self.page.evaluate("hash => history.replaceState(null, '', hash)", address(view, *arguments))
+        self.page.reload()
+        self.settle()
+        return self
+
     @property
     def hash(self) -> str:
         return str(self.page.evaluate("location.hash"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from whyrun.lazy_regex import lazy_regex
 
@@ -25,12 +25,20 @@ class Exit(IntEnum):
 
 
 class Code(NamedTuple):
+    """`found_by`: in a dataset plan or manifest, whether its JSON Schema (`whyrun schema --for`) finds every such
+    mistake, or only the engine does."""
+
     meaning: str
     exit: Exit
+    found_by: Literal["schema", "engine"] = "engine"
 
 
 def _invalid(meaning: str) -> Code:
     return Code(meaning, Exit.INVALID)
+
+
+def _by_schema(meaning: str) -> Code:
+    return Code(meaning, Exit.INVALID, "schema")
 
 
 def _state(meaning: str) -> Code:
@@ -41,16 +49,15 @@ CODES: dict[str, Code] = {
     # workflow files
     "YAML_SYNTAX": _invalid("The file is not valid YAML, or nests or repeats too much."),
     "DUPLICATE_KEY": _invalid("A mapping has the same key twice."),
-    "UNKNOWN_KEY": _invalid("A key that the workflow language does not have."),
-    "MISSING_KEY": _invalid("A required key is absent."),
-    "WRONG_TYPE": _invalid("A value has the wrong type for this place."),
-    "NAME_INVALID": _invalid("A name or canonical ID is not written in its one valid form, or not in UTF-8."),
+    "UNKNOWN_KEY": _by_schema("A key that the workflow language does not have."),
+    "MISSING_KEY": _by_schema("A required key is absent."),
+    "WRONG_TYPE": _by_schema("A value has the wrong type for this place."),
+    "NAME_INVALID": _by_schema("A name or canonical ID is not written in its one valid form, or not in UTF-8."),
     "NAME_TAKEN": _invalid("Two things share one name."),
     "UNKNOWN_REFERENCE": _invalid("A reference or ID names something that does not exist."),
     "UNKNOWN_LOOP": _invalid("A loop that is not declared, or not in the job's `for:`."),
     "LOOP_MISMATCH": _invalid("The number of selectors does not fit the loops of the job."),
     "LOOP_TOO_LONG": _invalid("A result would give a loop more values than its `max` allows."),
-    "LOOP_OPEN": _invalid("The number of a job's instances is not known before the run, and it must be."),
     "CYCLE": _invalid("Job instances (or imports) depend on each other in a cycle."),
     "DUPLICATE_OUTPUT_PATH": _invalid(
         "Two outputs have the same path, or an output would replace an input, code, or a file that a pattern matches."
@@ -65,7 +72,7 @@ CODES: dict[str, Code] = {
     "INDEX_PARENT_NOT_ARRAY": _invalid("A reference selects an element of something that is not an array."),
     "INDEX_OUT_OF_RANGE": _invalid("The index is beyond the array, or no such loop instance exists."),
     "INDEX_FORMAT_INVALID": _invalid("The index is not a whole number (or not one that this place accepts)."),
-    "INVALID_USES": _invalid("`uses:` names an action that does not exist."),
+    "INVALID_USES": _by_schema("`uses:` names an action that does not exist."),
     "INVALID_PARAMETER": _invalid("The `with:` block does not fit the action."),
     "SECRET_MISSING": _invalid("A secret or variable that a planned job needs is not in the environment."),
     "BUDGET_EXCEEDED": _invalid("The plan would cost more than the budget of the run; nothing ran."),
@@ -74,7 +81,7 @@ CODES: dict[str, Code] = {
     "CONNECTION_INVALID": _invalid("A connection is not in a valid form, or the action does not take its family."),
     "FILE_MISSING": _invalid("A file named on the command line or in the workflow does not exist or cannot be read."),
     "BACKEND_UNAVAILABLE": _invalid("The backend does not work on this machine: it needs a package or a key."),
-    "SECRET_IN_REPORT": _invalid("A report would contain the value of a secret; nothing was written."),
+    "SECRET_IN_REPORT": _invalid("A report or an export would contain the value of a secret; nothing was written."),
     "SECRET_IN_BUNDLE": _invalid("Code for another machine contains the value of a secret; nothing was sent."),
     "BUNDLE_TOO_LARGE": _invalid("The project folder is too large to be sent to another machine."),
     "ENVIRONMENT_INVALID": _invalid("`environment:` names a file that does not say exact versions of its packages."),
@@ -86,42 +93,44 @@ CODES: dict[str, Code] = {
     "NOT_ADOPTABLE": _invalid("`adopt` or `restore` cannot put this version in place."),
     # dataset plans, inputs manifests and `composition:`
     "JSON_SYNTAX": _invalid("The file is not valid JSON, or nests too much."),
-    "COMPOSITION_MODE_MISSING": _invalid("A step of a dataset plan, or `composition:`, does not say its mode."),
-    "COMPOSITION_MODE_UNKNOWN": _invalid("A composition mode that does not exist."),
+    "COMPOSITION_MODE_MISSING": _by_schema("A step of a dataset plan, or `composition:`, does not say its mode."),
+    "COMPOSITION_MODE_UNKNOWN": _by_schema("A composition mode that does not exist."),
     "COMPOSITION_MODE_MISMATCH": _invalid("The steps of one dataset plan name different modes."),
     "COMPOSITION_MODE_SHAPE": _invalid("The steps are not connected as their mode requires."),
-    "DATASET_UNKNOWN": _invalid("A dataset that the inputs manifest does not have."),
-    "DATASET_REF_INVALID": _invalid("A reference to a dataset or product that is not in its one valid form."),
+    "DATASET_UNKNOWN": _by_schema("A dataset that the inputs manifest does not have."),
+    "DATASET_REF_INVALID": _by_schema("A reference to a dataset or product that is not in its one valid form."),
     "PRODUCT_STEP_UNKNOWN": _invalid("A reference names a product of a step that does not exist or has no products."),
     "PRODUCT_UNKNOWN": _invalid("A product that its step does not declare."),
     "PRODUCT_DUPLICATE": _invalid("A step declares the same product, or file of a product, twice."),
+    "PRODUCT_NOT_JSON": _invalid("A predicate reads a part of a product that is not JSON."),
     "PRODUCT_SELF": _invalid("A step uses a product of its own."),
     "DEPENDENCY_MISSING": _invalid("A product is used without `depends_on` its step."),
     "DEPENDENCY_CYCLE": _invalid("The steps of a dataset plan depend on each other in a cycle."),
     "DEPENDENCY_UNKNOWN": _invalid("`depends_on` names a step that does not exist."),
     "STEP_ID_DUPLICATE": _invalid("Two steps of a dataset plan have the same id."),
-    "STEP_ID_UNSAFE": _invalid("A step's id is not a safe name for files and canonical IDs."),
-    "STEP_TYPE_UNKNOWN": _invalid("A step is neither an `action` nor a `condition`."),
-    "BINDINGS_MISSING": _invalid("A step does not say which datasets or products it takes."),
-    "MERGE_INPUTS_MISSING": _invalid("A merge or append has no primary dataset, or no second dataset."),
-    "MERGE_OPERATION_MISSING": _invalid("A merge step does not say its operation."),
-    "MERGE_OPERATION_UNKNOWN": _invalid(
+    "STEP_ID_UNSAFE": _by_schema("A step's id is not a safe name for files and canonical IDs."),
+    "STEP_TYPE_UNKNOWN": _by_schema("A step is neither an `action` nor a `condition`."),
+    "BINDINGS_MISSING": _by_schema("A step does not say which datasets or products it takes."),
+    "MERGE_INPUTS_MISSING": _by_schema("A merge or append has no primary dataset, or no second dataset."),
+    "MERGE_OPERATION_MISSING": _by_schema("A merge step does not say its operation."),
+    "MERGE_OPERATION_UNKNOWN": _by_schema(
         "The operation is neither `merge` nor `append`, or the action does not support it."
     ),
-    "MERGE_KEYS_MISSING": _invalid("A merge does not say the columns to merge on."),
+    "MERGE_KEYS_MISSING": _by_schema("A merge does not say the columns to merge on."),
     "MERGE_KEY_UNKNOWN": _invalid("A file to be merged has no column with the name of a key."),
     "OUTPUT_UNUSABLE": _invalid("A job declares outputs that its action cannot write."),
-    "PREDICATE_UNKNOWN": _invalid("A predicate that does not exist, or a condition without one."),
+    "PREDICATE_UNKNOWN": _by_schema("A predicate that does not exist, or a condition without one."),
+    "PREDICATE_KINDS": _invalid("A predicate compares values that can never be compared."),
     "BRANCH_OVERLAP": _invalid("A step belongs to two branches."),
     "BRANCH_UNKNOWN_STEP": _invalid("A branch names a step that does not exist."),
     "MANIFEST_MISSING": _invalid("A dataset plan has no inputs manifest, or the manifest cannot be read."),
-    "MANIFEST_VERSION": _invalid("The inputs manifest has another version than this Whyrun reads."),
-    "MANIFEST_KEY_INVALID": _invalid("The key of a dataset is not a valid name."),
+    "MANIFEST_VERSION": _by_schema("The inputs manifest has another version than this Whyrun reads."),
+    "MANIFEST_KEY_INVALID": _by_schema("The key of a dataset is not a valid name."),
     "MANIFEST_KEY_DUPLICATE": _invalid("Two datasets of an inputs manifest have the same key."),
-    "MANIFEST_ROLE_UNKNOWN": _invalid("A role that datasets cannot have."),
+    "MANIFEST_ROLE_UNKNOWN": _by_schema("A role that datasets cannot have."),
     "MANIFEST_PATH_OUTSIDE": _invalid("A dataset's path leaves the folder of the manifest, or a link leads out of it."),
     "MANIFEST_FILE_MISSING": _invalid("A file that the inputs manifest names does not exist or cannot be read."),
-    "MANIFEST_FINGERPRINT_INVALID": _invalid("A fingerprint in the manifest is not `sha256:` and 64 hex digits."),
+    "MANIFEST_FINGERPRINT_INVALID": _by_schema("A fingerprint in the manifest is not `sha256:` and 64 hex digits."),
     "MANIFEST_FINGERPRINT_MISMATCH": _invalid("A file does not have the fingerprint that the inputs manifest records."),
     # state
     "LOCKED": _state("Another run of this workflow is in progress; or `gc` and a run of any workflow overlap."),
@@ -155,6 +164,8 @@ class Diagnostic:
     source_line: str | None = None
     hint: str | None = None
     severity: str = "error"
+    step_id: str | None = None  # in a dataset plan: the step that it is about
+    pointer: str | None = None  # in a JSON file: the JSON pointer of the place
 
     def __post_init__(self) -> None:
         if self.code not in CODES:
@@ -202,6 +213,7 @@ class Diagnostic:
             "line": self.line,
             "column": self.column,
             "hint": None if self.hint is None else _bearable(self.hint),
+            **({} if self.pointer is None else {"step_id": self.step_id, "pointer": self.pointer}),
         }
 
 

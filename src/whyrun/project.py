@@ -32,12 +32,13 @@ from whyrun.project_config import ProjectConfig, read_project_config, shared_sto
 from whyrun.snapshot.actions.connections import connect
 from whyrun.snapshot.actions.known_inputs import reader_of_snapshot, with_estimates
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, look_up_actions, may_read_json_as_files
-from whyrun.snapshot.build import build_planning_snapshot, is_over_results, recorded_results
+from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
-from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
+from whyrun.snapshot.results import is_over_results, recorded_results
+from whyrun.snapshot.snapshot import ActionFacts, Observer, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue, files_of, given_by, is_dataset_plan, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
@@ -104,8 +105,8 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def workflow(self) -> Workflow:
         """The parsed file. It needs no inputs: some commands use only its name."""
         if self.reading.workflow is None:
-            of_inputs = set(self._observed[1])
-            raise InvalidError(problem for problem in self.problems if problem not in of_inputs)
+            of_inputs = {(problem.code, problem.message) for problem in self._observed[1]}
+            raise InvalidError(problem for problem in self.problems if (problem.code, problem.message) not in of_inputs)
         return self.reading.workflow
 
     @cached_property
@@ -276,14 +277,7 @@ class Project(msgspec.Struct, eq=False, dict=True):
             return []  # most workflows: nothing is imported
         from whyrun.snapshot.actions.parameter_checks import instance_misfits
 
-        return list(
-            instance_misfits(
-                graph,
-                askable,
-                self.inspector,
-                self._given_by,
-            )
-        )
+        return list(instance_misfits(graph, askable, self.inspector, self._given_by))
 
     def parameter_problems(self, graph: Graph) -> list[Diagnostic]:
         return [misfit.diagnostic() for misfit in self.parameter_misfits(graph)]
@@ -338,7 +332,12 @@ class Project(msgspec.Struct, eq=False, dict=True):
         for lookup in look_up_actions(computed, self.folder, self.inspector, self.state_dir).values():
             found.extend(lookup.problems)
         files = list(dict.fromkeys(d.file for d in found))
-        return tuple(sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0)))
+        found = sorted(dict.fromkeys(found), key=lambda d: (files.index(d.file), d.line or 0, d.column or 0))
+        if not found or not is_dataset_plan(self.file):
+            return tuple(found)
+        from whyrun.workflow.composition.plan_file.pointers import with_pointers  # imported late: only for mistakes
+
+        return tuple(with_pointers(found, (self.file, self.manifest_file)))
 
     def _graph_problems(self) -> Iterator[Diagnostic]:
         """Problems of loops, references and paths; and of values, as far as there is a graph.
@@ -389,33 +388,31 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def observer(self) -> DiskObserver:
         return DiskObserver(self.folder, self.store, self.cache, self.shared, self._read_config[0].counts_packages)
 
-    def snapshot(self, history: History | None = None, force: Sequence[str] = ()) -> PlanningSnapshot:
+    def snapshot(
+        self, history: History | None = None, force: Sequence[str] = (), observer: Observer | None = None
+    ) -> PlanningSnapshot:
         """The current state. A loop over a result that `--force` makes anew is not known."""
         with self.cache.with_parallel_stat():
-            return self._snapshot(history, force)
+            self.graph  # noqa: B018  # before the log: problems of the graph are reported first
+            log, look = history or self.history(), observer or self.observer()
+            if not is_over_results(self.workflow):
+                return self._snapshot_of(log, look)
+            from whyrun.planning.settling import settled  # imported late: few workflows have such loops
+
+            return settled(lambda known: self._snapshot_of(log, look, recorded_results(log, known)), force)
 
     def settled_graph(self) -> Graph:
         """The graph that IDs of commands mean: with the instances of those loops over results that are known now."""
         return self.snapshot().dependency_graph if is_over_results(self.workflow) else self.graph
 
-    def _snapshot(self, history: History | None, force: Sequence[str]) -> PlanningSnapshot:
-        self.graph  # noqa: B018  # before the log: problems of the graph are reported first
-        log = history or self.history()
-        if not is_over_results(self.workflow):
-            return self._snapshot_of(log)
-        from whyrun.planning.settling import settled  # imported late: few workflows have such loops
-
-        return settled(lambda known: self._snapshot_of(log, recorded_results(log, known)), force)
-
-    def _snapshot_of(self, log: History, recorded: Recorded | None = None) -> PlanningSnapshot:
+    def _snapshot_of(self, log: History, look: Observer, recorded: Recorded | None = None) -> PlanningSnapshot:
         if recorded is not None:
             self.__dict__["graph"] = self._graph_with(recorded)
         memo = log.load_memo()
         before = dict(memo)
         if self.parameter_problems(self.graph) or self._data_job_problems(self.graph):
             raise InvalidError(self.problems)
-        observer, ask = self.observer(), self.ask_about_files
-        snapshot = build_planning_snapshot(self.graph, log, observer, self.actions, memo, ask, log.running)
+        snapshot = build_planning_snapshot(self.graph, log, look, self.actions, memo, self.ask_about_files, log.running)
         if memo != before:
             log.save_memo(memo)
         self.save_cache()

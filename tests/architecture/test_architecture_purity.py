@@ -16,8 +16,10 @@ PURE = (
     "json_values.py",
     "money.py",
     "notebook.py",
+    "exports/formats/**/*.py",
     "exports/graph_pictures.py",
-    "exports/graph_pictures.py",
+    "exports/record.py",
+    "exports/texts.py",
     "graph/**/*.py",
     "planning/**/*.py",
     "snapshot/history/fold.py",
@@ -27,6 +29,7 @@ PURE = (
     "snapshot/read_states.py",
     "snapshot/reads.py",
     "snapshot/records.py",
+    "snapshot/results.py",
     "snapshot/snapshot.py",
     "snapshot/index.py",
     "snapshot/build.py",
@@ -52,7 +55,7 @@ PURE = (
 STANDARD = {
     "__future__", "array", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "decimal",
     "difflib", "enum", "fnmatch", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math",
-    "operator", "re", "shlex", "string", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
+    "operator", "re", "shlex", "string", "struct", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec", "msgspec.structs"}
 # Ours: the pure modules themselves, and the pure part of others.

@@ -70,15 +70,15 @@ def test_a_valid_predicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pred
 )
 def test_an_impossible_predicate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, predicate: str, message: str) -> None:
     monkeypatch.chdir(plans(tmp_path))
-    assert of_predicate(predicate, ALL) == [("WRONG_TYPE", message)]
+    assert of_predicate(predicate, ALL) == [("PREDICATE_KINDS", message)]
 
 
 def test_every_part_of_a_nested_predicate_is_checked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(plans(tmp_path))
     wrong = [f'{{"op": "lt", "left": {ROWS}, "right": "many"}}', f'{{"op": "gt", "left": {SHARE}, "right": "few"}}']
     assert of_predicate(f'{{"op": "any", "of": [{wrong[0]}, {{"op": "not", "of": {wrong[1]}}}]}}') == [
-        ("WRONG_TYPE", "`lt` cannot compare a number with a string"),
-        ("WRONG_TYPE", "`gt` cannot compare a number with a string"),
+        ("PREDICATE_KINDS", "`lt` cannot compare a number with a string"),
+        ("PREDICATE_KINDS", "`gt` cannot compare a number with a string"),
     ]
 
 

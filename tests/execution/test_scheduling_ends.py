@@ -368,6 +368,32 @@ def test_ctrl_c_gives_a_step_that_ignores_it_its_time_then_kills_and_never_retri
     assert evidence_is_complete(lab.run_folder("r0001"))
 
 
+@pytest.mark.parametrize("isolation", ["process", "shared"])
+def test_ctrl_c_ends_a_step_that_has_lost_the_signal(project: Make, isolation: str) -> None:
+    # As Python does, until a `sleep` is over that begins after the signal and before the call of its handler.
+    lab = project(
+        STUBBORN.replace("uses: python", f"uses: python\n        isolation: {isolation}"),
+        {"steps.py": """
+            import signal, time
+            from pathlib import Path
+
+            def long():
+                handler = signal.getsignal(signal.SIGTERM)
+                signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, handler))
+                (Path(__file__).parent / "began").touch()
+                time.sleep(600)
+            """},
+    )  # fmt: skip
+    run = Process(lab)
+    run.wait_for_file("began")
+    run.signal(signal.SIGINT)
+    code, _ = run.end()
+    assert code == 130
+    _, failures, end = last_run(lab)
+    assert [(e.status, e.will_retry) for e in failures] == [("INTERRUPTED", False)]
+    assert (end.state, end.counts["interrupted"]) == ("interrupted", 1)
+
+
 def test_ctrl_c_during_a_backoff_ends_the_run_at_once_and_the_failure_counts(project: Make) -> None:
     lab = project(
         """

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from project_lab import Heard, Lab, Ran
+from whyrun.errors import InvalidError
 from whyrun.execution.adopt.adopt import adopt_file
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
@@ -178,3 +179,11 @@ def test_plans_of_runs_before_this_rule_are_replayed_by_theirs(gallery: Gallery)
     del old["moving"]
     before = compute_execution_plan(replay_snapshot(json.dumps(old).encode(), project.history()), PlanOptions())
     assert before.totals["reused"] == 0
+
+
+def test_a_word_that_is_no_scope_is_refused(gallery: Gallery) -> None:
+    gallery.lab.edit("workflow.yaml", "for: [k]", "for: [k]\n    reuse: jobs")
+    with pytest.raises(InvalidError) as refused:
+        gallery.lab.plan()
+    (problem,) = refused.value.diagnostics
+    assert (problem.code, problem.hint) == ("WRONG_TYPE", "did you mean `job`?")

@@ -62,25 +62,33 @@ def endless_words():
     os.truncate("/whyrun/out/said.jsonl", 1 << 40)
     os.kill(os.getpid(), 9)
 
-def nest(levels):
-    for _ in range(levels):
-        os.mkdir("a")
-        os.chdir("a")
+def nest(chains):
+    """Chains of 100 folders, each below the next, and into the deepest of all: a path of 1,100 levels as one by one,
+    without 1,100 working folders whose names the kernel has to put together."""
+    chain = "/".join(["aaaa"] * 100)
+    for _ in range(chains):
+        os.makedirs("new/" + chain)
+        if os.path.exists("aaaa"):
+            os.rename("aaaa", "new/" + chain + "/aaaa")
+        os.rename("new/aaaa", "aaaa")
+        os.rmdir("new")
+    for _ in range(chains):
+        os.chdir(chain)
 
-def deep(levels):
+def deep(chains):
     open("top.txt", "w").close()
-    nest(levels)
+    nest(chains)
     raise ValueError("my own error")
 
-def deep_and_dead(levels):
-    nest(levels)
+def deep_and_dead(chains):
+    nest(chains)
     os.kill(os.getpid(), 9)
 
-def deep_output(levels, context):
+def deep_output(chains, context):
     folder = context.output("F")
     folder.mkdir(exist_ok=True)
     os.chdir(folder)
-    nest(levels)
+    nest(chains)
 
 def lead_out(target, word):
     os.rename("/whyrun/out/scratch", "/whyrun/out/moved")
@@ -262,13 +270,13 @@ def test_a_file_of_words_without_end_is_not_read(sandboxed: Make) -> None:
     assert fail(project_of(sandboxed, "endless_words")) == ("FAILED", "WorkerDied", reason)
 
 
-NOT_KEPT = f"work/{'/'.join('a' * DEEPEST)}: more than {DEEPEST} folders deep, or its path is too long\n"
+NOT_KEPT = f"work/{'/'.join(['aaaa'] * DEEPEST)}: more than {DEEPEST} folders deep, or its path is too long\n"
 
 
 @pytest.mark.parametrize("place", ["sandbox", "local"])
 def test_folders_without_end_do_not_hide_the_error_of_their_step(sandboxed: Make, place: str) -> None:
     """More than Python's stack holds, and more than a path can name."""
-    project = project_of(sandboxed, "deep", levels=2100)
+    project = project_of(sandboxed, "deep", chains=11)
     code, said = project.command("run", "--backend", place)
     assert code == 1, said
     assert project.failed() == {"Job:Hostile": ("FAILED", "ValueError", "my own error")}
@@ -282,7 +290,7 @@ def test_folders_without_end_do_not_hide_the_error_of_their_step(sandboxed: Make
 
 @pytest.mark.parametrize("place", ["sandbox", "local"])
 def test_folders_without_end_of_a_dead_worker_are_cut_as_well(sandboxed: Make, place: str) -> None:
-    project = project_of(sandboxed, "deep_and_dead", levels=2100)
+    project = project_of(sandboxed, "deep_and_dead", chains=11)
     code, said = project.command("run", "--backend", place)
     assert code == 1, said
     assert project.failed() == {"Job:Hostile": ("FAILED", "WorkerDied", "the worker was killed by SIGKILL")}
@@ -293,7 +301,7 @@ def test_folders_without_end_of_a_dead_worker_are_cut_as_well(sandboxed: Make, p
 
 @pytest.mark.parametrize("place", ["sandbox", "local"])
 def test_an_output_of_folders_without_end_is_refused(sandboxed: Make, place: str) -> None:
-    project = project_of(sandboxed, "deep_output", "directory", levels=1100)
+    project = project_of(sandboxed, "deep_output", "directory", chains=11)
     code, said = project.command("run", "--backend", place)
     assert code == 1, said
     ((step, (status, _, error)),) = project.failed().items()

@@ -8,7 +8,7 @@ at a time: two instances with one prompt keep two pictures. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from whyrun.graph.tables import JobTable
 from whyrun.snapshot.records import Attempt, StepRecord
@@ -28,6 +28,11 @@ class MovedResults:
 
     def moves(self, table: JobTable) -> bool:
         return self._snapshot.reuse_scope(table) == "job" and table.name in self._snapshot.donors
+
+    def is_whole(self, table: JobTable, planned: Iterable[int]) -> bool:
+        """Whether all instances of a job are planned at once. If a loop is not known yet, or an earlier plan of the run
+        has some of them (`planned`), nothing moves: what the others will need or have taken is not known."""
+        return not table.open_rows and not any(table.base <= node < table.base + len(table) for node in planned)
 
     def keeper(self, table: JobTable, node: int, attempt: Attempt, now: Print) -> str | None:
         """The instance that has this result now, which `node` made or had before; None if it may be taken again."""

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from whyrun.graph.tables import Graph, JobTable
-from whyrun.snapshot.index import IndexedSteps, split_step
+from whyrun.snapshot.index import IndexedSteps, block_name, split_step
 from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
@@ -24,25 +24,26 @@ def donors_of(snapshot: PlanningSnapshot, reach: Sequence[int], jobs: Collection
     large job are none of these, so their records are not read."""
     graph, steps = snapshot.dependency_graph, snapshot.records.steps
     found: dict[str, set[str]] = {name: set() for name in jobs}
+    names = {block_name(table.name, table.levels): table.name for table in graph.tables if table.name in found}
     for node in reach:
         name = graph.table_at(node)[0].name
         if name in found and snapshot.record(node) is not None:
             found[name].add(graph.job_id(node))
     if isinstance(steps, IndexedSteps):
-        for name in jobs:
-            found[name].update(steps.with_past(name))
+        for block, name in names.items():
+            found[name].update(steps.with_past(block))
     else:
         for step, record in steps.items():
-            if record.has_past and (name := split_step(step)[0]) in found:
-                found[name].add(step)
+            if record.has_past and (block := split_step(step)[0]) in names:
+                found[names[block]].add(step)
     for step in foreign_steps(graph, steps):
-        if (name := split_step(step)[0]) in found:
-            found[name].add(step)
+        if (block := split_step(step)[0]) in names:
+            found[names[block]].add(step)
     return {name: sorted(donors) for name, donors in found.items() if donors}
 
 
 def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
     """The steps of the log that are not in the graph."""
     if isinstance(steps, IndexedSteps):
-        return steps.beyond({table.name: table.texts for table in graph.tables})
+        return steps.beyond({block_name(table.name, table.levels): table.texts for table in graph.tables})
     return sorted(steps.keys() - graph.node_of.keys())

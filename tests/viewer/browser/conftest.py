@@ -44,7 +44,16 @@ def viewer(chromium: Browser) -> Iterator[Viewer]:
     context.close()
 
 
+@pytest.fixture(scope="session")
+def open_tab(chromium: Browser, served: Served) -> Iterator[Viewer]:
+    """Opening a page takes as long as thirty steps from view to view, so tests that only look share a tab."""
+    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    yield Viewer(context.new_page()).start(served.url)
+    context.close()
+
+
 @pytest.fixture
-def shown(viewer: Viewer, served: Served) -> Iterator[Viewer]:
-    yield viewer.start(served.url)
-    assert viewer.wrong == []
+def shown(open_tab: Viewer) -> Iterator[Viewer]:
+    """On the first screen, in a tab that other tests have used."""
+    yield open_tab.go("graph")
+    assert open_tab.wrong == []

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Literal
 
 import pytest
 from browser_lab import HOSTILE, Served
 
-from page_objects import Viewer, address
-
-if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+from page_objects import Viewer
 
 AXE = Path(__file__).parents[3] / "frontend" / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = [
@@ -46,15 +43,11 @@ def test_html_runs_nothing(viewer: Viewer, hostile: Served) -> None:
 def test_an_address_holds_any_id(viewer: Viewer, hostile: Served) -> None:
     """Opened directly, as somebody does who was given it: encoded once, decoded once."""
     viewer.start(hostile.url)
-    page = viewer.page.url.partition("#")[0]
     odd = next(table for table in hostile.lab.opened().graph.tables if table.name == "Odd")
     for job, artifact, (key,) in zip(odd.job_ids(), odd.artifact_ids(0), odd.rows, strict=True):
-        viewer.page.goto("about:blank")
-        viewer.start(page + address("why", job))
-        assert viewer.page.locator("article.why").get_attribute("data-id") == job
-        viewer.page.goto("about:blank")
-        viewer.start(page + address("artifact", artifact))
-        assert viewer.page.locator(".preview pre").inner_text().strip() == key
+        assert viewer.opened("why", job).page.locator("article.why").get_attribute("data-id") == job
+        assert viewer.go("artifact", artifact).page.locator(".preview pre").inner_text().strip() == key
+    assert viewer.opened("artifact", artifact).page.locator(".preview pre").inner_text().strip() == key
     assert viewer.wrong == []
 
 
@@ -75,29 +68,30 @@ def test_sound_has_a_player(viewer: Viewer, hostile: Served) -> None:
 
 @pytest.mark.skipif(not AXE.exists(), reason="axe-core is not installed: `make frontend` does")
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing(chromium: Browser, served: Served, scheme: str) -> None:
-    context = chromium.new_context(viewport={"width": 1280, "height": 800}, color_scheme=scheme)  # type: ignore[arg-type]
-    viewer = Viewer(context.new_page()).start(served.url)
-    viewer.page.evaluate(AXE.read_text())
+def test_axe_finds_nothing(shown: Viewer, scheme: Literal["light", "dark"]) -> None:
+    shown.page.emulate_media(color_scheme=scheme)
+    shown.page.evaluate(AXE.read_text())
     found = {}
     for view in VIEWS if scheme == "light" else VIEWS[:2]:
-        viewer.go(*view)
-        violations = viewer.page.evaluate(
+        shown.go(*view)
+        violations = shown.page.evaluate(
             "axe.run(document, {resultTypes: ['violations']}).then(r => r.violations.map(v =>"
             " [v.id, ...v.nodes.slice(0, 3).map(n => n.html.slice(0, 160) + ' ' + (n.any[0]?.message ?? ''))]))"
         )
         if violations:
             found[view] = violations
-    context.close()
+    shown.page.emulate_media(color_scheme="null")
     assert found == {}
 
 
 @pytest.mark.parametrize("width", [360, 3840])
-def test_nothing_is_wider_than_the_screen(chromium: Browser, served: Served, width: int) -> None:
-    context = chromium.new_context(viewport={"width": width, "height": 800})
-    viewer = Viewer(context.new_page()).start(served.url)
+def test_nothing_is_wider_than_the_screen(shown: Viewer, width: int) -> None:
+    usual = shown.page.viewport_size
+    assert usual is not None
+    shown.page.set_viewport_size({"width": width, "height": 800})
+    wide = {}
     for view in VIEWS:
-        viewer.go(*view)
-        wide = viewer.page.evaluate("document.documentElement.scrollWidth")
-        assert wide <= width, view
-    context.close()
+        shown.go(*view)
+        wide[view] = shown.page.evaluate("document.documentElement.scrollWidth")
+    shown.page.set_viewport_size(usual)
+    assert {view: pixels for view, pixels in wide.items() if pixels > width} == {}

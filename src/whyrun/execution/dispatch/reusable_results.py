@@ -30,7 +30,7 @@ class ReusableResults:
         # Results of the shared store, by fingerprint: those of the plan, and those that arrive during the run.
         self._shared: dict[str, SharedResult] = dict(snapshot.shared)
         self._by_fingerprint: Others | None = None
-        self._moved, self._planned = MovedResults(snapshot), dict[int, Reuse]()
+        self._moved, self._planned = MovedResults(snapshot), dict[str, Reuse]()  # by step: what the plan takes
         self._present = PresentReads(publisher.project, publisher.cache)
         self._published: dict[str, frozenset[str]] = {}  # job → the paths that its instances publish
         self._lost = set(snapshot.lost)  # `Output.bytes_key` of bytes that were missing when they were needed
@@ -52,11 +52,17 @@ class ReusableResults:
     def restore_planned(self, plan: Plan) -> None:
         """Before the first step: restore reused bytes that only a published file still has. Another step may publish
         over that file before the step that reuses it has its turn."""
-        self._planned = {job.node: job.reuse for job in plan.planned if job.reuse is not None}
+        self._planned |= {job.id: job.reuse for job in plan.planned if job.reuse is not None}
         for job in plan.planned:
             for output in job.reuse.outputs.values() if job.reuse is not None and job.reuse.shared is None else ():
                 if output.path is not None and output.value is UNSET:
                     self.has_or_restores(output.sha256, output.type, output.path, output.size)
+
+    def look_at(self, snapshot: PlanningSnapshot) -> None:
+        """More instances are known from now on."""
+        self.snapshot, self._moved = snapshot, MovedResults(snapshot)
+        self._published.clear()
+        self._lost.update(snapshot.lost)
 
     def add_shared(self, result: SharedResult) -> None:
         """The shared store has sent this result; its bytes are in the store."""
@@ -69,7 +75,7 @@ class ReusableResults:
         def holds(attempt: Attempt) -> bool:
             return still_holds(self.snapshot, node, attempt, made_now, self._look)
 
-        planned = self._planned.get(node)
+        planned = self._planned.get(table.job_id(position))
         if planned is not None and planned.moved:
             return self._moved_result(planned, fingerprint)
         record, others = self.snapshot.record(node), self._results_of_other_steps(table)

@@ -37,6 +37,7 @@ from whyrun.execution.worker.processes import descendants, die_like, end_group, 
 
 _DATAGRAM = 1 << 17
 _CHUNK = 1 << 16
+_SECOND = 1000  # milliseconds
 _DESCRIPTOR = array.array("i").itemsize
 _BESIDE = socket.CMSG_SPACE(_DESCRIPTOR)
 
@@ -93,17 +94,24 @@ class Control:
         return True
 
     def wait_for(
-        self, *ended: int, relay: int | None = None, pumps: Mapping[int, Callable[[], object]] = NO_PUMPS
+        self,
+        *ended: int,
+        relay: int | None = None,
+        pumps: Mapping[int, Callable[[], object]] = NO_PUMPS,
+        each_second: Callable[[], object] | None = None,
     ) -> None:
         """Wait until one of these descriptors becomes readable: a child process has ended, or answers. `relay`: where
         to write acknowledgements for it; None: they stay in the channel, of which only the end counts. `pumps`: what to
-        call when other descriptors become readable."""
+        call when other descriptors become readable. `each_second`: what to call whenever nothing came for a second."""
         poll = select.poll()
         for descriptor in (*ended, *pumps):
             poll.register(descriptor, select.POLLIN)
         if self.descriptor is not None:
             poll.register(self.descriptor, select.POLLIN if relay is not None else 0)
-        while not {*ended}.intersection(ready := [descriptor for descriptor, _ in poll.poll()]):
+        pause = None if each_second is None else _SECOND
+        while not {*ended}.intersection(ready := [descriptor for descriptor, _ in poll.poll(pause)]):
+            if each_second is not None and not ready:
+                each_second()
             for pump in filter(None, map(pumps.get, ready)):
                 pump()
             if self.descriptor not in ready:
@@ -318,7 +326,9 @@ class Successor:
         ours.setblocking(False)  # a process that a step left running may hold the other end open
         return cls(ours, pid, control)
 
-    def take_over(self, data: bytes, descriptors: list[int]) -> tuple[bytes, list[int]] | None:
+    def take_over(
+        self, data: bytes, descriptors: list[int], each_second: Callable[[], object] | None
+    ) -> tuple[bytes, list[int]] | None:
         """Let it take commands, beginning with these. Returns what it gives back; None if there are no more.
 
         If it dies, this process dies in the same way: nobody knows which commands it had received.
@@ -328,7 +338,7 @@ class Successor:
         except ConnectionError:
             pass  # it has died, which the next lines notice
         with opened_pidfd(self.pid) as died:
-            self._control.wait_for(self._channel.fileno(), died)
+            self._control.wait_for(self._channel.fileno(), died, each_second=each_second)
         received = self._receive()
         if received is None:
             _, status = os.waitpid(self.pid, 0)

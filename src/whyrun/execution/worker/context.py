@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import mmap
 import os
+import signal
 import sys
 import time
 from _thread import get_ident
@@ -50,10 +52,17 @@ class StepCancelled(BaseException):
 
 
 class Cancellation:
-    """Turns SIGTERM into a flag for steps that read it, and into an exception for all others."""
+    """Turns SIGTERM into a flag for steps that read it, and into an exception for all others.
+
+    Python only notes a signal, and calls its handler a moment later. If a step begins to sleep in between, or to wait
+    for a network, the handler is called when that ends. So the worker sends the signal once more if it was not handled.
+    """
 
     def __init__(self) -> None:
         self.requested = False
+        self._arrived = False  # the signal, whoever runs the step
+        self._handled = mmap.mmap(-1, 1)  # shared with the process of the step
+        self._step_process = 0  # known in that process alone
         self.cooperative = False
         self._armed = False
         self._running = False
@@ -61,17 +70,31 @@ class Cancellation:
 
     def handle(self, signum: int, frame: object) -> None:
         del signum, frame
+        self._arrived = True
         if not self._running:
             return  # the step has ended; the signal is not meant for the next one
         self.requested = True
+        if os.getpid() == self._step_process:  # not a process that the step forked
+            self._handled[0] = 1
         self._raise_if_due()
 
     def begin(self) -> None:
-        self.requested = self.cooperative = self._armed = False
+        self._handled[0] = 0
+        self.requested = self.cooperative = self._armed = self._arrived = False
         self._running = True
 
     def end(self) -> None:
         self._running = self._armed = False
+
+    def remind(self, step: int) -> None:
+        """Send the signal once more to the process of the step, if it has not handled it."""
+        if self._arrived and not self._handled[0]:
+            self._handled[0] = 1  # not again: the step may have a handler of its own
+            os.kill(step, signal.SIGTERM)
+
+    def runs_step(self) -> None:
+        """This is the process of a step, or of several that share one."""
+        self._step_process = os.getpid()
 
     def arm(self) -> None:
         """The user's code runs from here on, and may be interrupted. Whyrun's own code never is."""

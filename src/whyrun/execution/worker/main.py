@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
@@ -50,6 +51,7 @@ from whyrun.execution.worker.processes import become_worker, die_like, end_desce
 from whyrun.execution.worker.step_process import Libraries, OpenedStep, seed
 from whyrun.execution.worker.step_runner import PROJECT_VARIABLE, StepRunner
 from whyrun.execution.worker.streams import Streams
+from whyrun.ids import without_indices
 
 if TYPE_CHECKING:
     from whyrun.actions.code.import_facts import Import
@@ -181,7 +183,7 @@ class Worker:
         if self._start.single or step.is_a_program or step.has_own_environment:
             return _FIRST
         if step.command.shared:
-            return step.command.step_id.partition("[")[0]
+            return without_indices(step.command.step_id)
         return _LIBRARIES if self._named(step) else _FIRST
 
     def _named(self, step: OpenedStep) -> list[Import]:
@@ -207,7 +209,9 @@ class Worker:
                 self._link.control, lambda channel: self._serve(kind, channel)
             )
             self._runner.spared.add(successor.pid)
-        back = successor.take_over(*self._source.pass_on(received))
+        # That process of libraries forks the steps, and reminds them itself.
+        remind = None if kind == _LIBRARIES else partial(self._link.cancellation.remind, successor.pid)
+        back = successor.take_over(*self._source.pass_on(received), remind)
         if kind != _LIBRARIES:  # one process for consecutive steps of a job
             self._end(kind)
         self._streams.reopen()
@@ -236,6 +240,7 @@ class Worker:
                 self._source.adopt(*given)
                 if kind != _LIBRARIES:
                     seed()
+                    self._link.cancellation.runs_step()
                     self.take_control()
                 channel.give_back(self.work())
             status = 0

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from whyrun import disk
@@ -74,6 +75,7 @@ def run_in_own_process(
             os.close(relay_end)
             become_worker()
             link.after_fork()
+            link.cancellation.runs_step()
             link.acknowledgements.read_from(relay)
             seed()
             write_all(result, work())
@@ -85,7 +87,7 @@ def run_in_own_process(
     if link.cancellation.requested:
         os.kill(child, signal.SIGTERM)  # the signal arrived before the child existed
     with opened_pidfd(child) as ended:
-        link.control.wait_for(ended, relay=relay_end, pumps=pumps)
+        link.control.wait_for(ended, relay=relay_end, pumps=pumps, each_second=partial(link.cancellation.remind, child))
     _, wait_status = os.waitpid(child, 0)
     os.close(relay_end)
     with os.fdopen(result, "rb") as file:

@@ -161,6 +161,8 @@ class RunFold:
         elif isinstance(event, scan.CostRecorded):
             self.check_ids(seq, "Job", event.step_id)
             self.costs.add(event)
+        elif isinstance(event, scan.PlanComputed):
+            self.check_ids(seq, "Job", *([event.source] if event.source is not None else ()))
         elif isinstance(event, scan.StepBlocked):
             self.check_ids(seq, "Job", event.step_id, *event.because)
         elif isinstance(event, scan.ConditionEvaluated):
@@ -331,12 +333,10 @@ class RunFold:
         result has moved to another instance of its job, as it is."""
         self.finish_reuse()
         record = self.records.steps.get(step)
-        if record is None:
-            return None
-        found = [one for one in record.for_others() if one.fingerprint == fingerprint]
-        moved = [one for one in record.attempts() if one.fingerprint == fingerprint]
-        last = found[-1] if found else None
-        return next((one for one in (*reversed(found), *reversed(moved)) if one.made_in == made), last)
+        found = [one for one in record.for_others() if one.fingerprint == fingerprint] if record is not None else []
+        every = [*(record.attempts() if record is not None else ()), *found]
+        made_then = (one for one in reversed(every) if one.made_in == made and one.fingerprint == fingerprint)
+        return next(made_then, found[-1] if found else None)
 
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
         """The events of an artifact's leaves come first; the event of the artifact itself completes the adoption.

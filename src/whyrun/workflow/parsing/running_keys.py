@@ -1,4 +1,5 @@
-"""The keys of a job that say where and how its steps run: sandbox, isolation, folder, environment, container."""
+"""The keys of a job that say where and how its steps run, and whose results they take: sandbox, isolation, folder,
+environment, container, reuse."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from typing import Any
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import Key, names_of, path_problem
-from whyrun.workflow.model import ContainerDecl, EnvironmentDecl, SandboxDecl
-from whyrun.workflow.nodes import Node, Scalar, plain_value
+from whyrun.workflow.model import REUSE_SCOPES, ContainerDecl, EnvironmentDecl, ReuseScope, SandboxDecl
+from whyrun.workflow.nodes import Node, Scalar, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
 
 ISOLATIONS = ("process", "shared")
@@ -31,6 +32,14 @@ _ENVIRONMENT_HINT = "write `environment: {python: requirements.txt}`, or `uv.loc
 
 class RunningKeys(JobExpressions):
     """Their readers. A value that does not fit is reported and counts as absent."""
+
+    def reuse(self, job: JobDraft, node: Node) -> ReuseScope | None:
+        value = node.value if isinstance(node, Scalar) else None
+        scope = next((scope for scope in REUSE_SCOPES if scope == value), None)
+        if scope is None:
+            hint = did_you_mean(str(value), REUSE_SCOPES) or "write `reuse: job`, `instance` or `anywhere`"
+            self.wrong(node, f"`reuse` of {job.what} is {kind_of(node)}, not one of its three words", hint)
+        return scope
 
     def sandbox(self, job: JobDraft, node: Node) -> SandboxDecl:
         if isinstance(node, Scalar) and node.value == "required":

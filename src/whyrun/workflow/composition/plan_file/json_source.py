@@ -180,8 +180,9 @@ class _Reader:
 
 class JsonFields(Fields):
     def as_map(self, node: Node, what: str, hint: str | None = None) -> MapNode | None:
+        """The object without its `null`s: they mean left out, because structured output must name every key."""
         if isinstance(node, MapNode):
-            return node
+            return without_nulls(node)
         self.wrong(node, f"{what} must be an object, and this is {json_kind_of(node)}", hint)
         return None
 
@@ -190,6 +191,42 @@ class JsonFields(Fields):
             return node
         self.wrong(node, f"{what} must be a list, and this is {json_kind_of(node)}", hint)
         return None
+
+
+MAP = "$map"  # `{"$map": [{"name": "a", "value": 1}]}` is `{"a": 1}`, for structured output without free names
+
+
+def without_nulls(node: MapNode) -> MapNode:
+    entries = [(key, value) for key, value in node.entries if not (isinstance(value, Scalar) and value.value is None)]
+    if len(entries) == len(node.entries):
+        return node
+    return MapNode(node.source, node.start, node.end, node.size, entries, node.duplicates)
+
+
+def with_maps(node: Node, inside: bool = False) -> Node:
+    """The value of a parameter, with an object for each `{"$map": […]}` in it; `inside` of one, `null` is left out."""
+    if isinstance(node, ListNode):
+        items = [with_maps(item, inside) for item in node.items]
+        return ListNode(node.source, node.start, node.end, node.size, items)
+    if not isinstance(node, MapNode):
+        return node
+    node = without_nulls(node) if inside else node
+    listed = node.get(MAP)
+    entries = node.entries
+    if len(entries) == 1 and isinstance(listed, ListNode):
+        pairs = [_pair(item) for item in listed.items]
+        named = [pair for pair in pairs if pair is not None]
+        if len(named) == len(pairs) == len({key.value for key, _ in named}):
+            entries, inside = named, True
+    entries = [(key, with_maps(value, inside)) for key, value in entries]
+    return MapNode(node.source, node.start, node.end, node.size, entries, node.duplicates)
+
+
+def _pair(item: Node) -> tuple[Scalar, Node] | None:
+    name, value = (item.get("name"), item.get("value")) if isinstance(item, MapNode) else (None, None)
+    if not isinstance(name, Scalar) or not isinstance(name.value, str) or value is None:
+        return None
+    return name, value
 
 
 def json_kind_of(node: Node) -> str:

@@ -254,7 +254,7 @@ class Links:
             what = f"is written to `{product.file}`" if product.kind in ("table", "report") else f"is a {product.kind}"
             message = f"`{ref.name}` {what}, and only JSON has leaves"
             hint = "let the step make a `report` with the values that the predicate needs"
-            self.problems.add(ref.place, "DATASET_REF_INVALID", message, hint)
+            self.problems.add(ref.place, "PRODUCT_NOT_JSON", message, hint)
             return False
         self.leaves.setdefault((ref.step, ref.name), {}).setdefault(ref.leaf_text, ref)
         return True
@@ -268,7 +268,7 @@ class Links:
         literal = next((operand for operand in test.operands if isinstance(operand, Literal)), None)
         numbers = [f"`{ref.leaf_text[1:]}` of `{ref.step}` is a number" for ref in refs if self._type_of(ref)]
         hint = "; ".join(numbers) or "compare a leaf with a value of its own kind"
-        self.problems.add(refs[0].place if literal is None else literal.place, "WRONG_TYPE", why, hint)
+        self.problems.add(refs[0].place if literal is None else literal.place, "PREDICATE_KINDS", why, hint)
         return False
 
     def _type_of(self, ref: DatasetRef) -> str | None:

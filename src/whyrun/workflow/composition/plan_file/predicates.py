@@ -211,8 +211,9 @@ class PredicateReader(JsonFields):
     def predicate(self, node: Node, depth: int = 0) -> Predicate | None:
         """The tree; None if a problem in it is reported."""
         example = 'write `{"op": "lt", "left": "prod:check:report.missing_share", "right": 0.05}`'
-        entries = self.as_map(node, "a predicate", example)
+        entries = node if isinstance(node, MapNode) else None  # as it is: `null` is a value to compare with
         if entries is None:
+            self.as_map(node, "a predicate", example)
             return None
         if depth > MAX_DEPTH:
             self.wrong(node, f"the predicate nests deeper than {MAX_DEPTH} levels", "compute it in a step")

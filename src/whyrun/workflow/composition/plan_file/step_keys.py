@@ -11,6 +11,7 @@ from whyrun.workflow.model import MODES
 STEP_TYPES = ("action", "condition")
 OPERATIONS = ("merge", "append")
 _BOUND = {"$ref": "#/$defs/bound"}
+_COLUMNS: Schema = {"type": "array", "items": {"type": "string"}, "minItems": 1}
 MERGE_KEYS = (
     Key(name="operation", meaning="The operation of the action.", schema={"enum": list(OPERATIONS)}, required=True),
     Key(
@@ -18,8 +19,13 @@ MERGE_KEYS = (
         meaning="The columns to merge on; every file must have them.",
         schema={
             "anyOf": [
-                {"type": "array", "items": {"type": "string"}, "minItems": 1},
-                {"type": "object", "required": ["primary", "secondary"]},
+                _COLUMNS,
+                {
+                    "type": "object",
+                    "additionalProperties": False,
+                    "properties": {"primary": _COLUMNS, "secondary": _COLUMNS},
+                    "required": ["primary", "secondary"],
+                },
             ]
         },
     ),

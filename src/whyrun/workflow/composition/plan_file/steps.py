@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from whyrun.errors import did_you_mean
-from whyrun.workflow.composition.plan_file.json_source import json_kind_of
+from whyrun.workflow.composition.plan_file.json_source import json_kind_of, with_maps
 from whyrun.workflow.composition.plan_file.manifest import ID, ID_HINT
 from whyrun.workflow.composition.plan_file.predicates import Predicate, PredicateReader
 from whyrun.workflow.composition.plan_file.products import (
@@ -237,6 +237,7 @@ class StepReader(PredicateReader):
             self.problems.add(key.place, "NAME_TAKEN", message, hint)
             step.broken.add(f"with.{key.value}")
         else:
+            value = with_maps(value)
             step.parameters[key.value] = plain_value(value)
             self._remember(step, key, value)
 

@@ -1,0 +1,135 @@
+"""`whyrun export FORMAT [RUN] [FILE]`: a run in the format of another tool."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whyrun.cli.options import check_output_file, names_and_project
+from whyrun.cli.output import complete_last_run, print_bytes, print_json
+from whyrun.exports.registry import FORMATS
+from whyrun.facts.subjects import is_run_name
+
+if TYPE_CHECKING:
+    from whyrun.exports.record import Rendered
+    from whyrun.project import Project
+
+_WIDTH = max(map(len, FORMATS)) + 2
+_LIST = "\n".join(f"      {name:<{_WIDTH}}{row.what}" for name, row in FORMATS.items())
+
+
+class _FormatChoice(click.Choice[str]):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if value not in FORMATS:
+            from whyrun.errors import did_you_mean, error
+
+            hint = did_you_mean(str(value), list(FORMATS)) or f"the formats are {', '.join(FORMATS)}"
+            raise error("USAGE", f"there is no export format `{value}`", hint=hint)
+        return str(value)
+
+
+@click.command(
+    short_help="Write a run in the format of another tool.",
+    help=f"""Write a run in the format of another tool; by default the last run.
+
+    An export is made from the log, so it works for every past run, and it is the same bytes each time. A run that has
+    not ended is marked as unfinished. There is no host, process number or absolute path in it. If a secret of the
+    workflow is in it, nothing is written.
+
+    \b
+    Formats:
+{_LIST}
+
+    \b
+    Example:
+      whyrun export junit -o results.xml
+      whyrun export markdown r0002
+      whyrun export github -o "$GITHUB_STEP_SUMMARY"
+      whyrun export prometheus -o /var/lib/node-exporter/whyrun.prom
+      whyrun export ro-crate r0002 -o study-r0002
+    """,
+)
+@click.argument("format_", metavar="FORMAT", type=_FormatChoice(list(FORMATS)))
+@names_and_project(is_run_name, "[RUN] [FILE]")
+@click.option("--output", "-o", metavar="PATH", help="Write this file (or folder), instead of stdout.")
+@click.option("--link", metavar="URL", default="", help="Where the report is: markdown and github link to it.")
+@click.option("--namespace", metavar="TEXT", default="", help="Of openlineage, instead of `whyrun:WORKFLOW`.")
+@click.option("--metadata-only", is_flag=True, help="Of ro-crate, without the bytes of inputs and artifacts.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was written, or without -o the export, as JSON.")
+def command(
+    project: Project,
+    names: tuple[str, ...],
+    format_: str,
+    output: str | None,
+    link: str,
+    namespace: str,
+    metadata_only: bool,
+    as_json: bool,
+) -> None:
+    from whyrun.errors import error
+    from whyrun.exports.reading import RunSubject, chosen_run
+    from whyrun.exports.registry import export
+
+    if len(names) > 1:
+        raise error("USAGE", "an export is of one run", hint=f"`whyrun export {format_} {names[0]}`")
+    if FORMATS[format_].is_folder and output is None:
+        raise error("USAGE", f"`{format_}` is a folder", hint=f"name a new one: `whyrun export {format_} -o FOLDER`")
+    if output is not None:
+        check_output_file(project, "--output", output)
+    complete_last_run(project)
+    subject = RunSubject(project, chosen_run(project, names[0] if names else None), link, namespace, metadata_only)
+    rendered = export(subject, format_)
+    if output is not None:
+        write(output, rendered)
+    if as_json:
+        print_json({"format": format_, "run": subject.run.name, **_described(output, rendered)})
+    elif output is None:
+        print_bytes(rendered.data if rendered.printed is None else rendered.printed)
+    else:
+        print_bytes(rendered.said)
+
+
+def _described(output: str | None, rendered: Rendered) -> dict[str, Any]:
+    """Where the export is, or what it is: as text, or in base64."""
+    import base64
+    import os
+
+    parts = rendered.folder.values()
+    size = sum(len(part) if isinstance(part, bytes) else os.path.getsize(part) for part in parts) + len(rendered.data)
+    if output is not None:
+        return {"path": output, "size": size, "said": rendered.said.decode()}
+    try:
+        return {"size": size, "text": rendered.data.decode()}
+    except UnicodeDecodeError:
+        return {"size": size, "base64": base64.b64encode(rendered.data).decode()}
+
+
+def write(output: str, rendered: Rendered) -> None:
+    """One file at once, so that a collector never reads half of it. A folder must be new or empty."""
+    import os
+    import shutil
+    from pathlib import Path
+
+    from whyrun.artifacts.durable import atomic_write
+    from whyrun.disk import Area
+    from whyrun.errors import error
+
+    try:
+        if not rendered.folder:
+            atomic_write(output, rendered.data, Area.SAVED, mode=0o644)
+            return
+        if os.path.isdir(output) and os.listdir(output):
+            hint = "choose another folder with `-o`, or empty it first"
+            raise error("USAGE", f"`{output}` is a folder that is not empty: nothing is written into it", hint=hint)
+        for relative, data in rendered.folder.items():
+            path = Path(output, relative)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if isinstance(data, bytes):
+                atomic_write(path, data, Area.SAVED, mode=0o644)
+            else:
+                shutil.copyfile(data, path)
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
+        raise error(
+            "FILE_MISSING", f"`{output}` cannot be written: {problem.strerror}", hint="check the path"
+        ) from None

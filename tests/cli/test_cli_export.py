@@ -1,0 +1,87 @@
+"""`whyrun export`: the command line around the formats."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+
+from cli_lab import dedent, pairs, whyrun
+
+
+def test_a_run_as_a_file_or_on_stdout(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    refused = whyrun(folder, "export", "junit")
+    assert (refused.code, refused.err.splitlines()[0]) == (3, "error[RUN_UNKNOWN]: `pairs` has not run yet")
+    whyrun(folder, "run", "-q")
+    (folder / "words/a.txt").write_text("broken\n")
+    assert whyrun(folder, "run", "-q").code == 1
+    printed = whyrun(folder, "export", "junit")
+    assert (printed.code, printed.err) == (0, "")
+    written = whyrun(folder, "export", "junit", "r0002", "workflow.yaml", "-o", "results.xml")
+    assert (written.code, written.out, (folder / "results.xml").read_text()) == (0, "", printed.out)
+    assert stat.S_IMODE((folder / "results.xml").stat().st_mode) == 0o644
+    said = whyrun(folder, "export", "github", "-o", "summary.md")
+    assert (
+        said.out.splitlines()[0]
+        == (
+            "::error title=Job%3AShout[0] failed::CommandFailed: exit status 3: it is broken%0A"
+            "INPUT_CHANGED  text ← Input:Words[0]"
+        )
+        + said.out.splitlines()[0].partition("Input:Words[0]")[2]
+    )
+    assert whyrun(folder, "export", "github").out == said.out + "\n".join(
+        [f"::stop-commands::{(token := whyrun(folder, 'export', 'github').out.splitlines()[-1].strip(':'))}",
+         (folder / "summary.md").read_text() + f"::{token}::\n"]
+    )  # fmt: skip
+    assert (folder / "summary.md").read_text().startswith("## `pairs` r0002: failed\n")
+    told = whyrun(folder, "export", "markdown", "r0001", "--json").json
+    assert (told["format"], told["run"]) == ("markdown", "r0001")
+    assert told["text"] == whyrun(folder, "export", "markdown", "r0001").out
+    kept = json.loads(whyrun(folder, "export", "markdown", "-o", "a.md", "--json").out)
+    assert (kept["path"], kept["size"]) == ("a.md", (folder / "a.md").stat().st_size)
+
+
+def test_mistakes_are_told(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    whyrun(folder, "run", "-q")
+    for words, code, message in (
+        (["junitt"], 2, "error[USAGE]: there is no export format `junitt`\n   hint: did you mean `junit`?"),
+        (["junit", "r0001", "r0002"], 2, "error[USAGE]: an export is of one run\n   hint: `whyrun export junit r0001`"),
+        (["junit", "r9"], 3, "error[RUN_UNKNOWN]: there is no run `r9` of `pairs`\n   hint: the latest is `r0001`"),
+        (["junit", "-o", "no/results.xml"], 2, dedent("""
+            error[FILE_MISSING]: `no/results.xml` cannot be written: No such file or directory
+               hint: check the path""")),
+        (["junit", "-o", "words/a.txt"], 2, dedent("""
+            error[USAGE]: `--output words/a.txt`: this is an input (`words/a.txt`)
+               hint: choose a file that is used for nothing else""")),
+    ):  # fmt: skip
+        answer = whyrun(folder, "export", *words)
+        assert (answer.code, answer.out, answer.err) == (code, "", f"{message}\n")
+
+
+def test_a_folder_is_new_or_empty(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    whyrun(folder, "run", "-q")
+    refused = whyrun(folder, "export", "ro-crate")
+    assert (refused.code, refused.err) == (2, dedent("""
+        error[USAGE]: `ro-crate` is a folder
+           hint: name a new one: `whyrun export ro-crate -o FOLDER`
+        """))  # fmt: skip
+    told = whyrun(folder, "export", "ro-crate", "-o", "crate", "--json").json
+    assert told["size"] == sum(path.stat().st_size for path in (folder / "crate").rglob("*") if path.is_file())
+    refused = whyrun(folder, "export", "ro-crate", "-o", "crate")
+    assert (refused.code, refused.err) == (2, dedent("""
+        error[USAGE]: `crate` is a folder that is not empty: nothing is written into it
+           hint: choose another folder with `-o`, or empty it first
+        """))  # fmt: skip
+
+
+def test_a_past_run_is_exported_although_the_workflow_is_invalid_by_now(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    whyrun(folder, "run", "-q")
+    before = whyrun(folder, "export", "markdown")
+    text = (folder / "workflow.yaml").read_text()
+    (folder / "workflow.yaml").write_text(text.replace('default: "!"', "").replace("uses: shell", "uses: gone/away"))
+    assert whyrun(folder, "plan").code == 2
+    assert whyrun(folder, "export", "markdown") == before
