@@ -187,3 +187,27 @@ def test_a_word_that_is_no_scope_is_refused(gallery: Gallery) -> None:
         gallery.lab.plan()
     (problem,) = refused.value.diagnostics
     assert (problem.code, problem.hint) == ("WRONG_TYPE", "did you mean `job`?")
+
+
+def test_results_move_in_the_stage_that_plans_their_whole_loop(project: Make) -> None:
+    flow = """
+        workflow: w
+        inputs: {Prompts: {type: "string[]", default: [a, b]}}
+        loops: {k: {each: jobs.Write.outputs.Words}}
+        jobs:
+          Write:
+            uses: python
+            with: {call: "shop:write", prompts: "${{ inputs.Prompts }}"}
+            outputs: {Words: {type: "string[]"}}
+          Draw:
+            for: [k]
+            uses: python
+            with: {call: "shop:draw", prompt: "${{ jobs.Write.outputs.Words[k] }}"}
+            outputs: {Picture: {type: text, path: "out/${{ k }}.txt"}}
+    """
+    write = "\n    def write(prompts):\n        return {'Words': list(prompts)}\n"
+    gallery = Gallery(project(flow, {"shop.py": SHOP + write}))
+    gallery.draw("a", "b")
+    ran = gallery.draw("n", "a", "b")
+    assert (ran.executed, gallery.orders) == (["Job:Draw[0]", "Job:Write"], "a b n")
+    assert gallery.pictures(3) == ["n1", "a1", "b1"]
