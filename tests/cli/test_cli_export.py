@@ -60,6 +60,23 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
         assert (answer.code, answer.out, answer.err) == (code, "", f"{message}\n")
 
 
+def test_a_folder_is_new_or_empty(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    whyrun(folder, "run", "-q")
+    refused = whyrun(folder, "export", "ro-crate")
+    assert (refused.code, refused.err) == (2, dedent("""
+        error[USAGE]: `ro-crate` is a folder
+           hint: name a new one: `whyrun export ro-crate -o FOLDER`
+        """))  # fmt: skip
+    told = whyrun(folder, "export", "ro-crate", "-o", "crate", "--json").json
+    assert told["size"] == sum(path.stat().st_size for path in (folder / "crate").rglob("*") if path.is_file())
+    refused = whyrun(folder, "export", "ro-crate", "-o", "crate")
+    assert (refused.code, refused.err) == (2, dedent("""
+        error[USAGE]: `crate` is a folder that is not empty: nothing is written into it
+           hint: choose another folder with `-o`, or empty it first
+        """))  # fmt: skip
+
+
 def test_a_past_run_is_exported_although_the_workflow_is_invalid_by_now(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     whyrun(folder, "run", "-q")

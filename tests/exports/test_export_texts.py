@@ -10,10 +10,10 @@ from export_lab import RUNS, check_golden, exported, fixed
 from junitparser import Error, Failure, JUnitXml, Skipped
 
 from project_lab import Lab
-from whyrun.exports.chrome_trace import chrome_trace
-from whyrun.exports.github import github
-from whyrun.exports.junit import junit
-from whyrun.exports.markdown import MOST_BYTES, _blocks, code, markdown
+from whyrun.exports.formats.chrome_trace import chrome_trace
+from whyrun.exports.formats.github import github
+from whyrun.exports.formats.junit import junit
+from whyrun.exports.formats.markdown import MOST_BYTES, _blocks, code, markdown
 from whyrun.exports.record import Step
 
 # --- junit ------------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ def test_a_timeline_of_real_runs(exporting: Lab) -> None:
         assert (trace["otherData"]["run"], trace["otherData"]["unfinished"]) == (run, False)
         attempts = [event for event in trace["traceEvents"] if event["ph"] == "X"]
         starts = [event for event in exporting.events(run) if type(event).__name__ == "StepStart"]
-        assert [event["name"] for event in attempts] == [event.step_id for event in starts]
+        assert sorted(event["name"] for event in attempts) == sorted(event.step_id for event in starts)
     trace = check_trace(exported(exporting, "chrome-trace", "success").data)
     (task,) = [event for event in trace["traceEvents"] if event["ph"] == "i"]
     assert (task["name"], task["args"]) == ("EXECUTES", {"message": "wrote a <b>story</b> & more"})

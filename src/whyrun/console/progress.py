@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from whyrun.console.lines import listed
 from whyrun.errors import printable
+from whyrun.ids import without_indices
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -155,7 +156,7 @@ class Weights:
 
 def _kind_of(job: str) -> str:
     """`Job:learn[asia][7]` → `Job:learn`."""
-    return job.partition("[")[0]
+    return without_indices(job)
 
 
 class EqualWork:

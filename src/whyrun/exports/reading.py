@@ -24,6 +24,8 @@ class RunSubject:
     project: Project
     run: RunRef
     link: str = ""
+    namespace: str = ""
+    metadata_only: bool = False
 
     def record(self) -> RunRecord:
         from whyrun.evidence.queries.history import inputs_in_force
@@ -39,6 +41,41 @@ class RunSubject:
         for run in self.project.state.runs():
             if run.number <= self.run.number:
                 yield _read(self.project, run)
+
+    def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
+        from whyrun.errors import WhyrunError
+        from whyrun.log.decoding import read_long_list
+
+        try:
+            members = read_long_list(dict(long), self.project.store.read)
+        except WhyrunError:
+            return []  # `whyrun verify` tells of it
+        return [member if isinstance(member, dict) else {"id": str(member)} for member in members]
+
+    def blobs(self, sha256: str, is_folder: bool) -> Mapping[str, tuple[str, int]]:
+        from whyrun.errors import WhyrunError
+
+        store = self.project.store
+        try:
+            found = {"": sha256}
+            if is_folder:
+                found = {file.path: file.sha256 for file in store.read_tree(sha256).files}
+            for each in found.values():
+                store.check(each)
+            return {name: (store.path(each), os.path.getsize(store.path(each))) for name, each in found.items()}
+        except (WhyrunError, OSError):
+            return {}
+
+    def sources(self) -> Mapping[str, bytes]:
+        """Of the latest run up to this one that has them: a comparison executes what a run has read."""
+        for run in reversed([run for run in self.project.state.runs() if run.number <= self.run.number]):
+            folder = run.path / "source"
+            if folder.is_dir():
+                paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+                found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+                main = os.path.relpath(self.project.file, self.project.folder)
+                return {name: found[name] for name in sorted(found, key=lambda name: (name != main, name))}
+        return {}
 
 
 def chosen_run(project: Project, name: str | None) -> RunRef:

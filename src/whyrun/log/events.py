@@ -318,12 +318,12 @@ _LIST_FIELDS = ("because", "interrupted")  # lists of steps
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 _INDEX = r"\[(?:0|[1-9][0-9]{0,15}|(?!(?i:inf|nan))[A-Za-z_][A-Za-z0-9_.+-]*)\]"
 _SEGMENT = rf"{_NAME}(?:{_INDEX})*"
-_PLAIN = lazy_regex(rf"(Input|Job|Artifact):(?:{_NAME}/)*{_SEGMENT}(?:\.{_SEGMENT})*")
+_PLAIN = lazy_regex(rf"(Input|Job|Artifact):(?:{_SEGMENT}/)*{_SEGMENT}(?:\.{_SEGMENT})*")
 
 # "Job:Tale[2] Artifact:Tale.Story[2].Title": both canonical, and the artifact belongs to the job. The fold checks this
 # for every artifact, so it is one match.
 PLAIN_OWN = lazy_regex(
-    rf"Job:((?:{_NAME}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:{_INDEX}|(?:\.{_SEGMENT})*)"
+    rf"Job:((?:{_SEGMENT}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:{_INDEX}|(?:\.{_SEGMENT})*)"
 )
 
 

@@ -15,7 +15,7 @@ from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.ragged import Recorded, RecordedValue
 from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import Kind, job_of, parse_id_of
-from whyrun.snapshot.index import IndexedSteps, JobBlock
+from whyrun.snapshot.index import IndexedSteps, JobBlock, block_name
 from whyrun.snapshot.reads import ObservedReads, has_own_packages
 from whyrun.snapshot.records import Attempt, Output, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
@@ -97,7 +97,8 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
     lines: dict[int, str] = {}  # by the identity of `texts`, which aligned tables share
     found: list[JoinedTable] = []
     for table in graph.tables:
-        block = steps.blocks.get(table.name)
+        name = block_name(table.name, table.levels)
+        block = steps.blocks.get(name)
         if block is None or not len(table) or any(spec.leaf_by_row is not None for spec in table.artifacts):
             found.append(_from_records(table, steps))
             continue
@@ -105,7 +106,7 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
             lines[id(table.texts)] = "\n".join(table.texts)
         at = None if lines[id(table.texts)] == block.lines else _rows_in(block, table.texts)
         joined = _from_block(table, steps, block, at)
-        others = beside.get(table.name, {})
+        others = beside.get(name, {})
         for row, text in enumerate(table.texts if others else ()):
             if text in others:
                 joined.present += at is not None and at[row] < 0
@@ -117,7 +118,7 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
 def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
     """The steps of the log that are not in the graph."""
     if isinstance(steps, IndexedSteps):
-        return steps.beyond({table.name: table.texts for table in graph.tables})
+        return steps.beyond({block_name(table.name, table.levels): table.texts for table in graph.tables})
     return sorted(steps.keys() - graph.node_of.keys())
 
 

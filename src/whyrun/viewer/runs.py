@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.facts.previews import read_text
-from whyrun.ids import by_number
+from whyrun.ids import by_number, without_indices
 from whyrun.log import events as ev
 from whyrun.log.journal import parse_timestamp
 from whyrun.viewer.current import CurrentState, Params, State
@@ -247,7 +247,7 @@ def _usage(run: RunRef, told: _Told) -> tuple[dict[str, Any], list[dict[str, Any
     jobs: dict[str, dict[str, Any]] = {}
 
     def row(step: str) -> dict[str, Any]:
-        name = step.removeprefix("Job:").partition("[")[0]
+        name = without_indices(step.removeprefix("Job:"))
         empty = {"steps": 0, "failed": 0, "seconds": 0.0, "cpu_seconds": None, "max_rss_bytes": None, "cost": None}
         return jobs.setdefault(name, {"job": name, **empty})
 
@@ -381,7 +381,7 @@ def _layers(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """By layer, what is planned of each job."""
     layers: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
     for job in jobs:
-        name = job["id"].partition("[")[0]
+        name = without_indices(job["id"])
         state = "reused" if job["state"] == "planned" and "reuse" in job else job["state"]
         row = layers.setdefault(job["layer"], {}).setdefault(
             (name, state), {"job": name, "state": state, "count": 0, "codes": {}, "first": job["id"]}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """`module` is in this package and has `render(subject) -> Rendered`."""
+    """`module` is in `formats/` and has `render(subject) -> Rendered`."""
 
     name: str
     module: str
@@ -32,21 +32,33 @@ _ROWS = (
     Format("github", "github", "a job summary and annotations for GitHub Actions"),
     Format("chrome-trace", "chrome_trace", "a timeline for speedscope, Perfetto or chrome://tracing"),
     Format("prometheus", "prometheus", "the present state as metrics, for a textfile collector"),
+    Format("openlineage", "openlineage", "lineage as OpenLineage run events, one JSON object a line"),
+    Format("ro-crate", "ro_crate", "a research object crate: the workflow, what ran, and the bytes; a folder", True),
+    Format("otel", "otel", "a trace for OpenTelemetry: an OTLP request in protobuf"),
 )
 FORMATS: Mapping[str, Format] = {row.name: row for row in _ROWS}
 
 
 def export(subject: RunSubject, name: str) -> Rendered:
     """A run in this format. SECRET_IN_REPORT if a known secret is in it."""
-    rendered: Rendered = import_module(f"whyrun.exports.{FORMATS[name].module}").render(subject)
+    rendered: Rendered = import_module(f"whyrun.exports.formats.{FORMATS[name].module}").render(subject)
     secrets = _known_secrets(subject.project)
-    if secrets:
-        parts = [rendered.data, rendered.said, rendered.printed or b"", *rendered.folder.values()]
-        paths = "\n".join(rendered.folder).encode()
-        if any(secrets.found_in(part) for part in (*parts, paths)):
-            hint = "prune the run that recorded it: `whyrun runs prune`"
-            raise error("SECRET_IN_REPORT", f"a secret of this workflow is in what `{name}` would show", hint=hint)
+    if secrets and (_has_one(secrets, rendered) or secrets.found_in("\n".join(rendered.folder).encode())):
+        hint = "prune the run that recorded it: `whyrun runs prune`"
+        raise error("SECRET_IN_REPORT", f"a secret of this workflow is in what `{name}` would show", hint=hint)
     return rendered
+
+
+def _has_one(secrets: Redactor, rendered: Rendered) -> bool:
+    for part in (rendered.data, rendered.said, rendered.printed or b"", *rendered.folder.values()):
+        if isinstance(part, bytes):
+            if secrets.found_in(part):
+                return True
+            continue
+        with open(part, "rb") as file:
+            if secrets.found_in_file(file):
+                return True
+    return False
 
 
 def _known_secrets(project: Project) -> Redactor:
