@@ -52,7 +52,8 @@ def test_the_rows_and_everything_that_is_told(project: Make) -> None:
         },
     ]  # fmt: skip
     assert [event.message for event in ran.of(ev.Task)] == [
-        "merge `secondary_dataset` into `primary_dataset` on firm_id, year: 1:1, 2 of 4 rows matched, 2 of 4 unused, 6 out",
+        "merge `secondary_dataset` into `primary_dataset` on firm_id, year: 1:1, 2 of 4 rows matched, "
+        "2 of 4 unused, 6 out",
         "wrote 6 rows, 4 columns",
     ]
     assert lab.plan().headlines() == {}

@@ -85,8 +85,8 @@ def test_an_assertion_that_holds_and_nothing_to_show(project: Make) -> None:
 def test_update_needs_unique_keys_and_the_same_types(project: Make) -> None:
     twice = {"l.csv": LEFT, "r.csv": "id,x\n1,A\n1,B\n"}
     assert failure(project, "data/merge", {**WITH, "update": True}, twice) == (
-        "CardinalityViolated: `update` takes each value from one row, and 1 key of `secondary_dataset` occurs more than "
-        "once; make its keys unique first, for example with `data/sql`"
+        "CardinalityViolated: `update` takes each value from one row, and 1 key of `secondary_dataset` occurs more "
+        "than once; make its keys unique first, for example with `data/sql`"
     )
     other = {"l.csv": LEFT, "r.csv": "id,y\n1,ten\n"}
     assert failure(project, "data/merge", {**WITH, "update": True}, other) == (
@@ -113,7 +113,7 @@ def test_keys_that_are_nearly_equal_are_told_and_never_matched(project: Make) ->
     decision, _ = task_details(ran)
     assert decision["rows"]["matched_left"] == 0
     assert decision["near"] == {"keys": 2, "example": ["001", "1"]}
-    assert [event.message for event in ran.of(ev.Task)][0] == (
+    assert next(event.message for event in ran.of(ev.Task)) == (
         "merge `secondary_dataset` into `primary_dataset` on id: 1:1, 0 of 3 rows matched, 3 of 3 unused, 3 out: "
         "NO KEY MATCHES, `primary_dataset` has (id=001) and `secondary_dataset` has (id=1); 2 keys without a partner "
         "differ from one of the other side only in case, spaces or zeros, such as `001` and `1`"
