@@ -29,6 +29,7 @@ PURE = (
     "snapshot/read_states.py",
     "snapshot/reads.py",
     "snapshot/records.py",
+    "snapshot/results.py",
     "snapshot/snapshot.py",
     "snapshot/index.py",
     "snapshot/build.py",

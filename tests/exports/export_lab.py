@@ -224,8 +224,11 @@ class FixedSubject:
     def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
 
-    def blobs(self, sha256: str, is_folder: bool) -> Mapping[str, tuple[str, int]]:
+    def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
         return {}
+
+    def checks(self) -> Mapping[str, list[str]] | None:
+        return None
 
     def sources(self) -> Mapping[str, bytes]:
         return {"workflow.yaml": b"workflow: study"}

@@ -22,7 +22,7 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError
 from whyrun.ids import file_name, output_of, parse_id, whole_of
 from whyrun.log import events as ev
-from whyrun.log.journal import EVENTS_FILE, read_events
+from whyrun.log.journal import EVENTS_FILE, STAGES_FILE, read_events
 from whyrun.log.outcomes import RunOutcome, status_of
 from whyrun.log.runs import RunRef
 from whyrun.planning.plan import Plan
@@ -55,6 +55,7 @@ class RunDirectory:
         self.status = self.path / "status.json"
         self.manifest = self.path / "manifest.yaml"
         self.plan = self.path / "plan.json"
+        self.stages = self.path / STAGES_FILE
         self.commands = self.path / "commands.jsonl"
         self.log = self.path / "whyrun.log"
         self.debug_log = self.path / "debug.log"
@@ -96,6 +97,10 @@ class RunDirectory:
     def append_commands(self, commands: Iterable[Any]) -> None:
         """Append to `commands.jsonl` in one write."""
         self._append(self.commands, _encode_lines(commands))
+
+    def append_stage(self, plan: bytes) -> None:
+        """Append to `stages.jsonl` the plan of a stage: one line."""
+        self._append(self.stages, plan)
 
     def append_metrics(self, metrics: Iterable[Metric]) -> None:
         self._append(self.metrics, _encode_lines(metrics))
@@ -146,7 +151,7 @@ class RunDirectory:
 
     def _remove_torn_evidence(self, seen: SeenEvents) -> None:
         """After a kill: remove half-written lines, and links of steps whose events a power cut took."""
-        for path in (self.commands, self.metrics):
+        for path in (self.commands, self.metrics, self.stages):
             data = path.read_bytes() if path.exists() else b""
             if b"\0" in data or data[-1:] not in (b"\n", b""):
                 complete = [line for line in data.split(b"\n")[:-1] if line and b"\0" not in line]

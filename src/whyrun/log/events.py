@@ -79,6 +79,8 @@ class PlanComputed(Event, tag="plan_computed"):
     planned: int
     layers: int
     log_position: dict[str, Any] | None
+    stage: int | None = None  # of a stage: its number in the run, and the job over whose results its loops go
+    source: str | None = None
 
 
 class ManifestMaterialized(Event, tag="manifest_materialized"):
@@ -161,6 +163,7 @@ class StepSkipped(Event, tag="step_skipped"):
 class StepBlocked(Event, tag="step_blocked"):
     step_id: str
     because: list[str]
+    problem: str | None = None  # of `[?]`: why its instances could not be planned
 
 
 class ConditionEvaluated(Event, tag="condition_evaluated"):
@@ -310,6 +313,7 @@ _ID_FIELDS: tuple[tuple[str, Kind | None], ...] = (
     ("artifact", "Artifact"),
     ("id", "Input"),
     ("from_step", "Job"),
+    ("source", "Job"),
 )
 _LIST_FIELDS = ("because", "interrupted")  # lists of steps
 
