@@ -28,9 +28,7 @@ MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action →
 AGGREGATING_ACTION, CHECKING_ACTION = "data/aggregate", "data/check"
 
 
-# Whose results an instance may take: its own, also free ones of its job, or those of any job.
-ReuseScope = Literal["instance", "job", "anywhere"]
-REUSE_SCOPES: tuple[ReuseScope, ...] = ("instance", "job", "anywhere")
+ReuseScope = Literal["instance", "job", "anywhere"]  # whose results an instance may take
 
 
 class Opens(IntEnum):

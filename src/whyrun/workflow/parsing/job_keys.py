@@ -27,7 +27,7 @@ from whyrun.workflow.fields import (
     object_schema,
     path_problem,
 )
-from whyrun.workflow.model import REUSE_SCOPES, LoopDecl, Retries
+from whyrun.workflow.model import LoopDecl, Retries
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, has_duplicates, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.loops import is_open
@@ -35,6 +35,7 @@ from whyrun.workflow.parsing.running_keys import (
     CONTAINER_KEYS,
     ENVIRONMENT_KEYS,
     ISOLATIONS,
+    REUSE_SCOPES,
     SANDBOX_KEYS,
     WORKDIRS,
     RunningKeys,

@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any
+from typing import Any, get_args
 
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import Key, names_of, path_problem
-from whyrun.workflow.model import REUSE_SCOPES, ContainerDecl, EnvironmentDecl, ReuseScope, SandboxDecl
+from whyrun.workflow.model import ContainerDecl, EnvironmentDecl, ReuseScope, SandboxDecl
 from whyrun.workflow.nodes import Node, Scalar, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
 
+REUSE_SCOPES: tuple[ReuseScope, ...] = get_args(ReuseScope)
 ISOLATIONS = ("process", "shared")
 LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
 LEAST_DISK = 10**6  # bytes; the worker's own files are smaller
