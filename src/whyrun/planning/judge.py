@@ -25,7 +25,6 @@ from whyrun.ids import OPEN
 from whyrun.planning.artifact_states import ArtifactState, Available, Pending
 from whyrun.planning.consume import Consumer, Consumption
 from whyrun.planning.input_changes import InputChanged
-from whyrun.planning.moved_results import MovedResults
 from whyrun.planning.reason_base import Case, PendingFanIns
 from whyrun.planning.reasons import (
     KINDS,
@@ -45,6 +44,7 @@ from whyrun.workflow.arrays import is_value_type
 if TYPE_CHECKING:
     from whyrun.artifacts.shared.result import SharedResult
     from whyrun.errors import Diagnostic
+    from whyrun.planning.moved_results import MovedResults
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared, because a plan may have a million jobs
 
@@ -99,11 +99,16 @@ class Judge:
         self._prefixes: dict[int, str] = {}
         self._fan_ins = PendingFanIns(snapshot)
         self._any_attempt: Others | None = None
-        self._moved = MovedResults(snapshot)
         self._layers: Sequence[int] | None = None
         self._whole: dict[int, bool] = {}  # by table
         self.problems: dict[str, Diagnostic] = {}  # artifact ID → why its value cannot be the values of a loop
         self._made = {self.graph.node_of[job]: outputs for job, outputs in snapshot.made.items()}
+
+    @cached_property
+    def _moved(self) -> MovedResults:
+        from whyrun.planning.moved_results import MovedResults  # imported late: only something to do needs it
+
+        return MovedResults(self.snapshot)
 
     @cached_property
     def suspects(self) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -14,7 +15,6 @@ from whyrun.errors import WhyrunError, error
 from whyrun.graph.fingerprint import recorded_suffix
 from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import Kind, parse_id_of
-from whyrun.snapshot.donors import donors_of, foreign_steps, tables_of
 from whyrun.snapshot.index import IndexedSteps, JobBlock, block_name
 from whyrun.snapshot.reads import ObservedReads, has_own_packages
 from whyrun.snapshot.records import Attempt, MadeInRun, Output, StepRecord
@@ -112,6 +112,13 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
                 joined.take_record(table, row, others[text])
         found.append(joined)
     return found
+
+
+def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
+    """The steps of the log that are not in the graph."""
+    if isinstance(steps, IndexedSteps):
+        return steps.beyond({block_name(table.name, table.levels): table.texts for table in graph.tables})
+    return sorted(steps.keys() - graph.node_of.keys())
 
 
 def _rows_in(block: JobBlock, texts: Sequence[str]) -> list[int]:
@@ -248,7 +255,10 @@ def build_planning_snapshot(
     donors: Mapping[str, Sequence[str]] = {}
     scopes = {table.name: snapshot.reuse_scope(table) for table in tables_of(graph, reach)} if records.steps else {}
     if "job" in scopes.values():
-        donors = donors_of(snapshot, reach, {name for name, scope in scopes.items() if scope == "job"})
+        from whyrun.snapshot.donors import donors_of  # imported late: a plan with nothing to do needs none
+
+        moving_jobs = {name for name, scope in scopes.items() if scope == "job"}
+        donors = donors_of(snapshot, reach, moving_jobs, foreign_steps(graph, records.steps))
         others = (step for steps in donors.values() for step in steps if graph.node_of.get(step) not in reached)
         histories += [records.steps[step] for step in others]
     if "anywhere" in scopes.values():
@@ -268,6 +278,13 @@ def build_planning_snapshot(
     elif observe.counts_packages:
         snapshot = replace(snapshot, reads=ObservedReads(counts_packages=True))
     return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost), donors=donors)
+
+
+def tables_of(graph: Graph, nodes: Sequence[int]) -> Iterator[JobTable]:
+    """The tables of these nodes, which are sorted."""
+    for table in graph.tables:
+        if bisect_left(nodes, table.base) < bisect_left(nodes, table.base + len(table)):
+            yield table
 
 
 def _look_at_reads(graph: Graph, log: LogReader, observe: Observer, joined: Sequence[JoinedTable]) -> ReadsLook | None:

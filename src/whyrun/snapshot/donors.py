@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from whyrun.graph.tables import Graph, JobTable
 from whyrun.snapshot.index import IndexedSteps, block_name, split_step
-from whyrun.snapshot.records import StepRecord
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
-def tables_of(graph: Graph, nodes: Sequence[int]) -> Iterator[JobTable]:
-    """The tables of these nodes, which are sorted."""
-    for table in graph.tables:
-        if bisect_left(nodes, table.base) < bisect_left(nodes, table.base + len(table)):
-            yield table
-
-
-def donors_of(snapshot: PlanningSnapshot, reach: Sequence[int], jobs: Collection[str]) -> Mapping[str, Sequence[str]]:
+def donors_of(
+    snapshot: PlanningSnapshot, reach: Sequence[int], jobs: Collection[str], foreign: Sequence[str]
+) -> Mapping[str, Sequence[str]]:
     """By job: the instances whose results others may take. Those that something may have changed, those that the
     workflow does not have any more, and those that have more results than the present one. Nearly all instances of a
-    large job are none of these, so their records are not read."""
+    large job are none of these, so their records are not read. `foreign`: the steps that the workflow does not have."""
     graph, steps = snapshot.dependency_graph, snapshot.records.steps
     found: dict[str, set[str]] = {name: set() for name in jobs}
     names = {block_name(table.name, table.levels): table.name for table in graph.tables if table.name in found}
@@ -36,14 +28,7 @@ def donors_of(snapshot: PlanningSnapshot, reach: Sequence[int], jobs: Collection
         for step, record in steps.items():
             if record.has_past and (block := split_step(step)[0]) in names:
                 found[names[block]].add(step)
-    for step in foreign_steps(graph, steps):
+    for step in foreign:
         if (block := split_step(step)[0]) in names:
             found[names[block]].add(step)
     return {name: sorted(donors) for name, donors in found.items() if donors}
-
-
-def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
-    """The steps of the log that are not in the graph."""
-    if isinstance(steps, IndexedSteps):
-        return steps.beyond({block_name(table.name, table.levels): table.texts for table in graph.tables})
-    return sorted(steps.keys() - graph.node_of.keys())

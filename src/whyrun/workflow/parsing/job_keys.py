@@ -429,8 +429,7 @@ JOB_KEYS = (
         field="reuse",
         read=JobReader.reuse,
         schema={"enum": list(REUSE_SCOPES)},
-        meaning="Whose earlier results an instance may take: its own (`instance`), also those of its job that no "
-        "instance has any more (`job`, the default), or those of any job (`anywhere`, implied by `deterministic`).",
+        meaning="Whose results it may take: `instance`, `job` (the default: also free ones of its job), `anywhere`.",
         details="See [results follow their content](planning.md#results-follow-their-content).",
     ),
     JobKey(
