@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 import fork_server
+import rewriting
 from project_lab import NOT_TRACED, Files, Lab
 from scenarios.harness import Scenario
 
@@ -52,6 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
     config.addinivalue_line("markers", "real_start: start every program for real, and fork none from a warm process")
     config.addinivalue_line("markers", "traced: strace watches steps of the fixture `project`, as it does by default")
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    rewriting.rewrite_a_share(session.config)
 
 
 # Folders whose tests are long or wait much. They begin first, so that no core is idle at the end.

@@ -41,7 +41,11 @@ COMMAND = [sys.executable, "-m", "whyrun.cli.main"]
 WORKER = [sys.executable, "-P", "-m", "whyrun.execution.worker.main"]
 INSPECTOR = [sys.executable, "-P", "-m", "whyrun.actions.inspection.inspector_main"]
 DASK = [sys.executable, "-m", "dask"]
-SCRIPTS = [str(HERE / "command_driver.py"), str(HERE / "run_in_process.py")]
+SCRIPTS = [
+    str(HERE / "command_driver.py"),
+    str(HERE / "run_in_process.py"),
+    str(Path(sys.executable).with_name("whyrun")),
+]
 
 _LARGEST = 1 << 17  # bytes of a request
 _ROOM = 1 << 15  # bytes for the command line and for the environment of a fork, as /proc shows them

@@ -338,6 +338,7 @@ def test_what_runs_is_ended_with_the_run(sandboxed: Make) -> None:
     )
     host = project.start("run", "--backend", "sandbox")
     until(lambda: len(running(word)) == 1)
+    until(lambda: '"event":"step_start","step_id":"Job:Long"' in (project.last_run / "events.jsonl").read_text())
     (whyrun,) = (pid for pid in running(str(Path(sys.executable).parent / "whyrun")) if is_python(pid, project.folder))
     os.kill(whyrun, signal.SIGINT)
     host.communicate()
@@ -404,8 +405,9 @@ def test_who_makes_sandboxes_can_be_killed_and_is_made_anew(sandboxed: Make) -> 
     )
     host = project.start("run", "--backend", "sandbox", "--jobs", "1")
     until(lambda: len(running(word)) == 1)
-    keeper = parent(parent(running(word)[0]))
-    os.kill(parent(keeper), signal.SIGKILL)
+    fork_server = parent(parent(parent(running(word)[0])))  # above the keeper and the worker
+    os.kill(parent(fork_server), signal.SIGSTOP)  # bubblewrap, which does not end then, as if the machine were busy
+    os.kill(fork_server, signal.SIGKILL)
     stdout, stderr = host.communicate()
     assert host.returncode == 0, stdout + stderr
     first = [(e["attempt"], e["step_id"]) for e in project.events("step_start") if e["step_id"] == "Job:Long"]

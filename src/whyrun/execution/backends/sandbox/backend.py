@@ -256,6 +256,19 @@ class SandboxTransport(ProcessTransport):
             with suppress(SandboxFailed):
                 instance.process.signal(signal.SIGKILL)
             self._background.submit(instance.close)
+            if instance.process.is_orphaned:
+                self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        """The fork server may have been killed. It and the spare sandbox can seem alive a little longer, but whatever
+        they are asked for would be lost, and an attempt of a step with it."""
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.exception() is None:
+            self._background.submit(spare.result().close)
+        with self._making:
+            fork_server, self._fork_server = self._fork_server, None
+        if fork_server is not None:
+            self._background.submit(fork_server.close)
 
     def shut_down(self) -> None:
         """End the sandbox, the spare one and the fork server: no step follows."""
@@ -266,6 +279,7 @@ class SandboxTransport(ProcessTransport):
         self._background.shutdown()
         if self._fork_server is not None:
             self._fork_server.close()
+        if self._sites.exists():
             Scratch(self._sites).remove()
 
     def _current(self) -> SandboxInstance:

@@ -145,6 +145,11 @@ class SandboxProcess:
                         return None
             return self._status
 
+    @property
+    def is_orphaned(self) -> bool:
+        """Whether its end was not reported: its keeper was killed, maybe with the fork server and all other keepers."""
+        return self._closed
+
     def signal(self, signum: int) -> None:
         """Signal the process group. SIGKILL ends the whole sandbox."""
         started = self._started or self.started()
