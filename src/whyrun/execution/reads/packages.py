@@ -22,12 +22,15 @@ _OWN = "whyrun"
 _BY_ITSELF = ("_distutils_hack", "__editable__")  # imported by every Python that starts there
 
 
+def modules_since(count: int) -> list[str]:
+    """The names of the modules that this process has in addition to the first `count`, the newest first."""
+    # From the end: to pass over a name is to write to its memory, which a fork shares with its worker.
+    return [*islice(reversed(sys.modules), max(0, len(sys.modules) - count))]
+
+
 def imported_since(count: int) -> set[str]:
-    """The installed modules at the top level that this process has imported in addition to the first `count`:
-    `/…/site-packages/numpy`."""
-    # From the end: to pass over a module is to write to its memory, which a fork shares with its worker.
-    new = [*islice(reversed(sys.modules.values()), max(0, len(sys.modules) - count))]
-    return set(_tops(getattr(module, "__file__", None) for module in new))
+    """The installed modules at the top level among them: `/…/site-packages/numpy`."""
+    return set(_tops(getattr(sys.modules.get(name), "__file__", None) for name in modules_since(count)))
 
 
 def imported_among(paths: Iterable[str]) -> set[str]:

@@ -15,14 +15,13 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 from types import FrameType
 from typing import Any
 
 import whyrun
 from whyrun import disk
 from whyrun.execution.reads.glimpses import Glimpses
-from whyrun.execution.reads.packages import imported_since
+from whyrun.execution.reads.packages import imported_since, modules_since
 from whyrun.execution.reads.trace_request import STARTERS, python_needs
 
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
@@ -262,7 +261,7 @@ def would_go_first(sought: dict[str, tuple[str, ...]], path_before: Sequence[str
     In folders of `path_before` this is known from import statements, and left to the host.
     """
     path_now = (*sys.path,)
-    new = [*islice(sys.modules, modules, None)]
+    new = modules_since(modules)
     for name in new:
         file = getattr(sys.modules.get(name), "__file__", None)
         if file is not None and not _is_installed(file):
