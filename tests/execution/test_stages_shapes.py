@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from project_lab import NOT_TRACED, Lab, Ran, codes, states
+from project_lab import NOT_TRACED, Lab, Ran, states
 from whyrun.facts.plans import plan_of_run
-from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
 
