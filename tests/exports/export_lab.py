@@ -224,7 +224,7 @@ class FixedSubject:
     def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
         return []
 
-    def blobs(self, sha256: str, is_folder: bool) -> Mapping[str, tuple[str, int]]:
+    def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
         return {}
 
     def sources(self) -> Mapping[str, bytes]:

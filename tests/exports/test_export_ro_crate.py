@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from export_lab import RUNS, FixedSubject, fixed, subject
+from export_lab import RUNS, FixedSubject, exported, fixed, subject
 from rocrate.model.computationalworkflow import ComputationalWorkflow
 from rocrate.rocrate import ROCrate
 
@@ -63,6 +63,10 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
                 values = entity[name] if isinstance(entity[name], list) else [entity[name]]
                 for one in values if kinds is not None else ():
                     assert set(kinds) & types_of(entities[one["@id"]]), f"{entity['@id']}/{name}"
+    actions = [entity for entity in graph if {"CreateAction", "OrganizeAction"} & types_of(entity)]
+    tools = {id_ for id_, entity in entities.items() if "SoftwareApplication" in types_of(entity)}
+    assert tools <= {entity["instrument"]["@id"] for entity in actions}, "a tool without an action"
+    assert all(entity["actionStatus"].startswith("http://schema.org/") for entity in actions)
     parts = {ref["@id"] for ref in root["hasPart"]}
     described = {id_ for id_, entity in entities.items() if {"File", "Dataset"} & types_of(entity)}
     assert parts == described - {"./"}
@@ -74,6 +78,8 @@ def read(folder: Path) -> dict[str, dict[str, Any]]:
         name = path.relative_to(folder).as_posix()
         is_told = name == METADATA or any(name == p or (p.endswith("/") and name.startswith(p)) for p in inside)
         assert path.is_dir() or is_told, name
+    hashes = [id_.rpartition("/")[2].partition(".")[0] for id_ in inside if id_.startswith("data/")]
+    assert len(set(hashes)) == len(hashes), "a content twice"
     for id_ in inside:
         entity = entities[id_]
         if entity["@type"] == "File" and "sha256" in entity:
@@ -93,26 +99,27 @@ def written(lab: Lab, kind: str, to: Path, **options: bool) -> dict[str, dict[st
 
 def statuses(entities: dict[str, dict[str, Any]]) -> dict[str, str]:
     found = [e for e in entities.values() if e["@type"] == "CreateAction"]
-    return {e["name"]: e["actionStatus"]["@id"].rpartition("/")[2].removesuffix("ActionStatus") for e in found}
+    return {e["name"]: e["actionStatus"].rpartition("/")[2].removesuffix("ActionStatus") for e in found}
 
 
 def test_a_run_that_succeeded(exporting: Lab, tmp_path: Path) -> None:
     entities = written(exporting, "success", tmp_path / "crate")
     assert set(statuses(entities).values()) == {"Completed"}
     steps = {e["name"]: int(e["position"]) for e in entities.values() if e["@type"] == "HowToStep"}
-    assert sorted(steps) == ["After", "Check", "Epilogue", "Print", "Script", "Stamp"]
+    assert sorted(steps) == ["After", "Check", "Print", "Script", "Stamp"]  # Epilogue was not executed
     assert steps["Script"] < steps["Print"] < steps["Check"] < steps["After"]
     story = entities["#output/Script.Story"]
     files = [entity for entity in entities.values() if entity["@type"] == "File"]
-    (made,) = [entity for entity in files if {"@id": story["@id"]} in entity.get("exampleOfWork", [])]
+    (made,) = [entity for entity in files if entity.get("exampleOfWork") == {"@id": story["@id"]}]
     assert (tmp_path / "crate" / made["@id"]).read_bytes() == (exporting.root / "out/story.json").read_bytes()
-    assert made["description"] == ["published as out/story.json"]
+    assert (made["description"], made["encodingFormat"]) == ("published as out/story.json", "application/json")
+    assert (tmp_path / "crate/README.md").read_bytes() == exported(exporting, "markdown", "success").data
     assert (tmp_path / "crate/source/workflow.yaml").read_bytes() == (exporting.root / "workflow.yaml").read_bytes()
     topic = [e for e in entities.values() if e["@type"] == "PropertyValue" and e["name"] == "Input:Topic"]
     assert [(e["value"], e["exampleOfWork"]) for e in topic] == [("cinema", {"@id": "#input/Topic"})]
     copy = entities["#attempt/Job%3APrint%5B0%5D/1"]
     assert copy["instrument"] == {"@id": "#action/python"}
-    names = sorted(n for ref in copy["object"] for n in entities[ref["@id"]].get("alternateName", []))
+    names = sorted(entities[ref["@id"]]["alternateName"] for ref in copy["object"] if "data/" in ref["@id"])
     assert names == ["Artifact:Script.Story", "Input:Photos[0]"]
     assert copy["description"].startswith("MISSING_OUTPUT Artifact:Print.Copy[0]")
 
@@ -134,9 +141,8 @@ def test_other_runs(exporting: Lab, tmp_path: Path) -> None:
 def test_without_bytes(exporting: Lab, tmp_path: Path) -> None:
     entities = written(exporting, "success", tmp_path / "crate", metadata_only=True)
     assert sorted(path.name for path in (tmp_path / "crate").rglob("*") if path.is_file()) == [
-        METADATA,
-        "workflow.yaml",
-    ]
+        "README.md", METADATA, "workflow.yaml",
+    ]  # fmt: skip
     assert sum(id_.startswith("urn:hash::sha256:") for id_ in entities) > 3
 
 
@@ -195,6 +201,7 @@ def test_an_unfinished_run_is_active(tmp_path: Path) -> None:
         ("./", "license", None), ("./", "mainEntity", {"@id": "#language"}), ("./", "hasPart", []),
         ("#execution", "instrument", None), ("#control/Job%3ACheck/1", "object", {"@id": "#attempt/none"}),
         ("#attempt/Job%3ACheck/1", "instrument", {"@id": "#language"}), ("#step/Check", "workExample", None),
+        ("#attempt/Job%3AOpen/1", "actionStatus", "failed"),
         ("ro-crate-metadata.json", "about", None), ("./", "conformsTo", [{"@id": "https://w3id.org/ro/crate/1.1"}]),
     ],
 )  # fmt: skip

@@ -9,9 +9,11 @@ import jsonschema  # type: ignore[import-untyped]  # it ships no types
 import pytest
 
 from project_lab import ECHO, Lab, reasons, states
+from whyrun.errors import WhyrunError
 from whyrun.facts.graph import graph_facts, instance_facts
 from whyrun.facts.show import id_facts
 from whyrun.facts.subjects import find_subject
+from whyrun.ids import IdPattern, any_index, parse_id, split_folder
 from whyrun.planning.answers.whatif import assume
 from whyrun.planning.plan import PlanOptions, compute_execution_plan
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
@@ -204,3 +206,189 @@ def test_the_schema_knows_the_keys() -> None:
     checker = jsonschema.Draft202012Validator(workflow_schema())
     assert checker.is_valid(file)
     assert not checker.is_valid({**file, "imports": {"I": {**decl, "if": 3}}})
+
+
+# --- IDs -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("id_", "folder", "own"),
+    [
+        ("Job:Video[ada]/Clip[0]", "Job:Video[ada]/", "Clip[0]"),
+        ('Job:Video["a/b"][1]/In[?]/Clip', 'Job:Video["a/b"][1]/In[?]/', "Clip"),
+        ('Job:Clip["a]/b"]', "Job:", 'Clip["a]/b"]'),
+        ('Artifact:Video[a.b]/Clip.Frame[0].Score', 'Artifact:Video[a.b]/', "Clip.Frame[0].Score"),
+        ("Input:Video[1.5]/Style", "Input:Video[1.5]/", "Style"),
+    ],
+)  # fmt: skip
+def test_ids_have_one_spelling(id_: str, folder: str, own: str) -> None:
+    assert str(parse_id(id_)) == id_
+    assert split_folder(id_) == (folder, own)
+    assert IdPattern(any_index(id_)).matches(id_)
+    if id_.startswith("Job:"):
+        assert step_of(*split_step(id_)) == id_
+
+
+def test_the_index_of_an_import_is_not_one_of_the_job(lab: Lab) -> None:
+    graph = lab.snapshot().dependency_graph
+    assert graph.node_of["Job:Video[ada]/Clip[1]"] == graph.node_of["Job:Video[ada]/Clip[0]"] + 1
+    for wrong in ("Job:Video/Clip[ada][1]", "Job:Video[ada]/Clip", "Job:Video[ada][1]/Clip"):
+        assert wrong not in graph.node_of
+    assert graph.artifact_id(graph.artifact_of["Artifact:Video[bob]/Film.Got"]) == "Artifact:Video[bob]/Film.Got"
+    assert "Artifact:Video/Film.Got[bob]" not in graph.artifact_of
+    with pytest.raises(WhyrunError) as caught:
+        lab.plan(targets=["Video[ada]/Film"])
+    assert caught.value.diagnostics[0].hint == "write `--target 'Job:Video[ada]/Film'`"
+    with pytest.raises(WhyrunError) as caught:
+        lab.plan(targets=["Job:Video[*]"])
+    assert "names nothing" in caught.value.diagnostics[0].message
+
+
+def test_indices_that_are_no_names(lab: Lab) -> None:
+    names = ['Names=["a/b", "c d", "01"]']
+    lab.succeed(sets=names)
+    assert sorted(path.name for path in (lab.root / "Video").iterdir()) == ["01", "a%2Fb", "c%20d"]
+    assert lab.plan(sets=names).headlines() == {}
+    assert lab.plan(sets=names, force=['Job:Video["a/b"]/Clip[0]']).headlines().keys() == {
+        'Job:Video["a/b"]/Clip[0]', 'Job:Video["a/b"]/Clip[1]', 'Job:Video["a/b"]/Film', 'Job:Each["a/b"]', "Job:All",
+    }  # fmt: skip
+    assert lab.plan(sets=["Names=[]"]).headlines() == {"Job:All": "INPUT_CHANGED"}
+
+
+# --- imports in imports, and loops over results ----------------------------------------------------------------------
+
+INNER = """\
+workflow: inner
+inputs:
+  Text: {type: string, default: x}
+  Net: {type: file, for: [k], path: "nets/${{ inputs.Text }}-${{ k }}.txt"}
+loops: {k: {values: [1, 2]}}
+jobs:
+  J:
+    for: [k]
+    exclude: [{k: 1}]
+    include: [{k: 5}]
+    uses: python
+    with: {call: "echo:received", k: "${{ k }}", t: "${{ inputs.Text }}"}
+    outputs: {Got: {type: json}}
+  K:
+    for: [k]
+    uses: python
+    with: {call: "echo:received", net: "${{ inputs.Net[k] }}"}
+    outputs: {Got: {type: json}}
+"""
+MID = """\
+workflow: mid
+inputs: {Who: {type: string}, Go: {type: boolean}, File: {type: text}}
+loops: {k: {values: [u, v]}}
+imports:
+  In:
+    workflow: ./inner.yaml
+    for: [k]
+    if: ${{ inputs.Go and k != 'no' }}
+    with: {Text: "${{ inputs.Who }}${{ k }}"}
+  Once: {workflow: ./inner.yaml, with: {Text: "${{ inputs.Who }}u"}}
+jobs:
+  M:
+    uses: python
+    with: {call: "echo:received", f: "${{ inputs.File }}", all: "${{ jobs.In.J.outputs.Got[:, :] }}"}
+    outputs: {Got: {type: json}}
+"""
+TOP = """\
+workflow: top
+inputs: {Pairs: {type: "json[]", default: [{n: a, go: true}, {n: b, go: false}], key: n}}
+loops: {p: {each: inputs.Pairs}}
+imports:
+  Mid:
+    workflow: ./mid.yaml
+    for: [p]
+    with: {Who: "${{ p }}", Go: "${{ inputs.Pairs[p].go }}", File: "${{ jobs.F.outputs.Z[p] }}"}
+jobs:
+  F: {for: [p], uses: shell, with: {p: "${{ p }}", run: 'echo "$p" > "$out_Z"'}, outputs: {Z: {type: text}}}
+  All:
+    uses: python
+    with: {call: "echo:received", some: "${{ jobs.Mid.In.J.outputs.Got['a', :, 2] }}"}
+    outputs: {Got: {type: json}}
+"""
+NETS = {f"nets/{p}{k}-{n}.txt": f"{p}{k}{n}" for p in "ab" for k in "uv" for n in (1, 2)}
+
+
+def test_imports_in_imports(project: Make) -> None:
+    lab = project(TOP, {"echo.py": ECHO, "mid.yaml": MID, "inner.yaml": INNER, **NETS})
+    ran = lab.succeed()
+    of_a = {f"Job:Mid[a]/{way}/{job}" for way in ("In[u]", "In[v]", "Once") for job in ("J[2]", "J[5]", "K[1]", "K[2]")}
+    of_b = {f"Job:Mid[b]/Once/{job}" for job in ("J[2]", "J[5]", "K[1]", "K[2]")}
+    assert set(ran.executed) == {*of_a, *of_b, "Job:F[a]", "Job:F[b]", "Job:Mid[a]/M", "Job:Mid[b]/M", "Job:All"}
+    assert lab.content("Artifact:Mid[a]/In[v]/K.Got[2]") == {"net": "file:av2"}
+    bindings = {job.id: job.bindings for job in ran.plan.planned}
+    assert bindings["Job:Mid[a]/M"]["f"] == "Artifact:F.Z[a]"
+    assert bindings["Job:Mid[b]/M"]["all"] == []
+    assert bindings["Job:All"]["some"] == ["Artifact:Mid[a]/In[u]/J.Got[2]", "Artifact:Mid[a]/In[v]/J.Got[2]"]
+    lab.write({"nets/av-2.txt": "new"})
+    assert lab.plan().headlines() == {"Job:Mid[a]/In[v]/K[2]": "INPUT_CHANGED"}
+
+
+PROCESS = """\
+workflow: process
+inputs:
+  Parts: {type: "file[]", key: stem}
+  Story: {type: json}
+loops:
+  part: {each: inputs.Parts}
+  n: {count: inputs.Story.Count}
+jobs:
+  Map:
+    for: [part]
+    uses: python
+    with: {call: "echo:received", part: "${{ inputs.Parts[part] }}", title: "${{ inputs.Story.Title }}"}
+    outputs: {Got: {type: json}}
+  Number:
+    for: [n]
+    uses: shell
+    with: {n: "${{ n }}", run: 'echo "$n" > "$out_X"'}
+    outputs: {X: {type: text}}
+  Merge:
+    uses: python
+    with: {call: "echo:received", all: "${{ jobs.Map.outputs.Got[:] }}", raw: "${{ inputs.Parts }}"}
+    outputs: {Got: {type: json}}
+"""
+SPLIT = """\
+workflow: w
+loops: {sample: {values: [a, b]}}
+imports:
+  P:
+    workflow: ./process.yaml
+    for: [sample]
+    with: {Parts: "${{ jobs.Split.outputs.Parts[sample] }}", Story: "${{ jobs.Script.outputs.Story }}"}
+jobs:
+  Script:
+    uses: shell
+    with: {run: "echo '{\\"Title\\": \\"t\\", \\"Count\\": 1}' > \\"$out_Story\\""}
+    outputs: {Story: {type: json, leaves: {Title: string, Count: integer}}}
+  Split:
+    for: [sample]
+    uses: shell
+    with: {s: "${{ sample }}", run: 'for n in 1 2; do echo "$s $n" > "$out_Parts/p$n.txt"; done'}
+    outputs: {Parts: {type: "file[]"}}
+"""
+
+
+def test_loops_over_results_that_are_handed_in(project: Make) -> None:
+    lab = project(SPLIT, {"echo.py": ECHO, "process.yaml": PROCESS})
+    before = lab.plan()
+    assert sorted(job.id for job in before.jobs if job.state == "open") == [
+        "Job:P[a]/Map[?]", "Job:P[a]/Number[?]", "Job:P[b]/Map[?]", "Job:P[b]/Number[?]",
+    ]  # fmt: skip
+    lab.succeed(targets=["Job:Script", "Job:Split[*]"])
+    ran = lab.succeed()
+    maps = [f"Job:P[{sample}]/Map[p{n}]" for sample in "ab" for n in (1, 2)]
+    assert ran.executed == sorted([*maps, *(f"Job:P[{s}]/{job}" for s in "ab" for job in ("Number[0]", "Merge"))])
+    bindings = {job.id: job.bindings for job in ran.plan.planned}
+    assert bindings["Job:P[b]/Map[p1]"] == {
+        "part": "Artifact:Split.Parts[b][p1]",
+        "title": "Artifact:Script.Story.Title",
+    }
+    assert bindings["Job:P[b]/Merge"]["raw"] == ["Artifact:Split.Parts[b][p1]", "Artifact:Split.Parts[b][p2]"]
+    assert lab.plan().headlines() == {}
+    why = id_facts(lab.opened(), "Job:P[a]/Map[p2]")
+    assert (why["state"], why["bindings"]["part"]) == ("clean", "Artifact:Split.Parts[a][p2]")

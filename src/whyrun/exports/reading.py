@@ -16,6 +16,8 @@ from whyrun.log.runs import RunRef, log_without_start
 if TYPE_CHECKING:
     from whyrun.project import Project
 
+LONGEST_TREE = 8 << 20  # bytes of a blob that may list the files of a folder: larger ones are not read for it
+
 
 @dataclass(frozen=True, slots=True)
 class RunSubject:
@@ -52,13 +54,13 @@ class RunSubject:
             return []  # `whyrun verify` tells of it
         return [member if isinstance(member, dict) else {"id": str(member)} for member in members]
 
-    def blobs(self, sha256: str, is_folder: bool) -> Mapping[str, tuple[str, int]]:
+    def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
         from whyrun.errors import WhyrunError
 
         store = self.project.store
         try:
             found = {"": sha256}
-            if is_folder:
+            if os.path.getsize(store.path(sha256)) <= LONGEST_TREE and store.has_tree(sha256):
                 found = {file.path: file.sha256 for file in store.read_tree(sha256).files}
             for each in found.values():
                 store.check(each)

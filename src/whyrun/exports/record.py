@@ -226,8 +226,8 @@ class Subject(Protocol):
     def metadata_only(self) -> bool:
         """Whether a format that is a folder leaves out the bytes of inputs and artifacts."""
 
-    def blobs(self, sha256: str, is_folder: bool) -> Mapping[str, tuple[str, int]]:
-        """Path and size of a content in the store, under the key ""; of a folder those of its files.
+    def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
+        """Path and size of a content in the store, under the key ""; of a folder those of its files, by their paths.
 
         Empty if a byte is missing or damaged.
         """

@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
 from whyrun.graph.paths import ArtifactSpec, OutputColumn
 from whyrun.graph.ragged import Results
-from whyrun.ids import Index, format_index, place_of
+from whyrun.ids import Index, format_index, format_indices, place_of
 from whyrun.workflow.arrays import Every
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Expression, JobDecl, Opens, Place, Workflow
@@ -183,13 +183,19 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def path(self, position: int) -> str:
         """The job ID without its kind."""
-        return "".join(self.ends_at(position))
+        if self.levels:
+            return "".join(self.ends_at(position))
+        return self.name + self.texts[position]
 
     def ends_at(self, position: int) -> tuple[str, str]:
         """What comes before an output in its IDs, and what after it: `Video[ada]/Clip`, `[0]`."""
-        return (
-            place_of(self.name, self.levels, self.rows[position]) if self.levels else (self.name, self.texts[position])
-        )
+        if not self.levels:
+            return self.name, self.texts[position]
+        outer, heads = self.rows[position][: sum(self.levels)], self.__dict__.setdefault("heads", {})
+        if outer not in heads:
+            heads[outer] = place_of(self.name, self.levels, outer)[0], len(format_indices(outer))
+        head, cut = heads[outer]
+        return head, self.texts[position][cut:]
 
     def job_id(self, position: int) -> str:
         return f"Job:{self.path(position)}"

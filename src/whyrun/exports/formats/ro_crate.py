@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from whyrun.exports.formats.markdown import markdown
 from whyrun.exports.record import Attempt, Output, Rendered, RunRecord, Step, Subject
 from whyrun.ids import by_number
 
@@ -30,6 +31,7 @@ _PROFILES = {
 _PARAMETER = "https://bioschemas.org/profiles/FormalParameter/1.0-RELEASE"
 _WORKFLOW = "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"
 _STATUS = "http://schema.org/{}ActionStatus"
+_DECIDED = ("adopted", "kept")
 _FAILED = ("failed", "timed_out", "interrupted", "blocked")
 _KINDS = {
     "boolean": "Boolean", "integer": "Integer", "number": "Float", "text": "File", "string": "Text",
@@ -37,6 +39,16 @@ _KINDS = {
 }  # fmt: skip
 _UNSAFE = re.compile(r"[^A-Za-z0-9._/-]")
 _SUFFIX = re.compile(r"\.[A-Za-z0-9]{1,10}")
+# Media types by suffix, and by type of an output without one.
+_MEDIA = {
+    ".csv": "text/csv", ".gif": "image/gif", ".html": "text/html", ".jpeg": "image/jpeg", ".jpg": "image/jpeg",
+    ".json": "application/json", ".md": "text/markdown", ".parquet": "application/vnd.apache.parquet",
+    ".pdf": "application/pdf", ".png": "image/png", ".svg": "image/svg+xml", ".txt": "text/plain",
+    ".webp": "image/webp", ".xml": "application/xml", ".yaml": "application/yaml", ".yml": "application/yaml",
+    "json": "application/json", "text": "text/plain",
+}  # fmt: skip
+_ANY_MEDIA = "application/octet-stream"
+README = "README.md"
 Reference = dict[str, str]
 
 
@@ -61,6 +73,8 @@ class _Crate:
     entities: dict[str, dict[str, Any]] = field(default_factory=dict)
     files: dict[str, Any] = field(default_factory=dict)  # path in the crate → bytes, or the path of a blob
     parts: dict[str, None] = field(default_factory=dict)  # data entities, in order
+    # What is known of a content wherever it is met: (suffix, type), so that it lies in the crate once.
+    known: dict[str, tuple[str, str]] = field(default_factory=dict)
 
     def add(self, id_: str, type_: str | list[str], **fields: Any) -> Reference:
         """An entity, once. Fields without a value are left out."""
@@ -70,6 +84,11 @@ class _Crate:
 
     def made(self) -> Mapping[str, Any]:
         record = self.record
+        for step in record.steps.values():
+            for one in step.outputs:
+                if one.value is msgspec.UNSET:
+                    suffix = one.suffix.lower() if _SUFFIX.fullmatch(one.suffix) else ""
+                    self.known.setdefault(one.sha256, (suffix, one.type))
         workflow = self.workflow()
         inputs = [self.input(one.id, one.sha256, one.value, one.size) for one in record.inputs]
         run = self.run(workflow, inputs)
@@ -81,6 +100,9 @@ class _Crate:
         for id_, name in _PROFILES.items():
             self.add(id_, "CreativeWork", name=name, version=id_.rpartition("/")[2])
         actions = [id_ for id_, one in self.entities.items() if one["@type"] in ("CreateAction", "OrganizeAction")]
+        self.files[README] = markdown(record)
+        self.parts[README] = None
+        self.add(README, "File", name="summary of the run", about=ref("./"), encodingFormat="text/markdown")
         root = {
             "@id": "./", "@type": "Dataset", "name": f"{record.workflow} {record.run}",
             "description": f"Run {record.run} of the workflow {record.workflow}: {state}.",
@@ -90,7 +112,7 @@ class _Crate:
             "mentions": [ref(id_) for id_ in actions], "hasPart": [ref(id_) for id_ in self.parts],
         }  # fmt: skip
         assert run in root["mentions"]
-        graph = [self.entities.pop(METADATA), root, *self.entities.values()]
+        graph = [self.entities.pop(METADATA), root, *map(_single, self.entities.values())]
         document = {"@context": CONTEXT, "@graph": graph}
         data = json.dumps(document, ensure_ascii=False, indent=1).encode() + b"\n"
         return {METADATA: data, **self.files}
@@ -107,13 +129,14 @@ class _Crate:
             self.files[path] = data
             self.parts[quoted(path)] = None
             if name != main:
-                self.add(quoted(path), "File", name=name)
+                self.add(quoted(path), "File", name=name, encodingFormat=_media(name, ""))
         language = self.add("#language", "ComputerLanguage", name="Whyrun workflow", version=record.engine_version)
         main_id = quoted(f"source/{main}")
         self.parts.setdefault(main_id, None)
         jobs: dict[str, str] = {}
         for step in sorted(record.steps.values(), key=_begin):
-            jobs.setdefault(step.job, step.action)
+            if step.attempts or (step.by and step.status in _DECIDED):  # a tool without an action is refused
+                jobs.setdefault(step.job, step.action)
         steps, tools = [], {}
         for position, (job, action) in enumerate(jobs.items(), 1):
             tool = self.add(f"#action/{quoted(action or job)}", "SoftwareApplication", name=action or job)
@@ -125,7 +148,9 @@ class _Crate:
                    for one in step.outputs if not one.is_leaf}  # fmt: skip
         return self.add(
             main_id, ["File", "SoftwareSourceCode", "ComputationalWorkflow", "HowTo"], name=record.workflow,
-            conformsTo=ref(_WORKFLOW), programmingLanguage=language, identifier=f"sha256:{record.workflow_sha256}",
+            conformsTo=ref(_WORKFLOW), encodingFormat=_media(main, ""), programmingLanguage=language,
+            identifier=f"sha256:{record.workflow_sha256}",
+            version=record.workflow_sha256[:12],
             step=steps, hasPart=list(tools.values()),
             input=[self.parameter("input", name.partition(":")[2], kind) for name, kind in sorted(parameters.items())],
             output=[self.parameter("output", name, kind) for name, kind in sorted(outputs.items())],
@@ -147,10 +172,7 @@ class _Crate:
         example = f"#output/{quoted(_output_name(one))}"
         if one.value is not msgspec.UNSET:
             return self.value(one.id, one.sha256, one.value, example)
-        suffix = one.suffix if _SUFFIX.fullmatch(one.suffix) else ""
-        is_folder = one.type == "directory"
-        return self.file(one.id, one.sha256, size=one.size, suffix=suffix, example=example, is_folder=is_folder,
-                         published=one.path or "")  # fmt: skip
+        return self.file(one.id, one.sha256, size=one.size, example=example, published=one.path or "")
 
     def value(self, id_: str, sha256: str, value: Any, example: str) -> Reference:
         text = value if isinstance(value, str | int | float | bool) else json.dumps(value, sort_keys=True)
@@ -159,12 +181,13 @@ class _Crate:
         return self.add(own, "PropertyValue", name=id_, value="(empty)" if text == "" else text, exampleOfWork=known)
 
     def file(
-        self, id_: str, sha256: str, *, size: int | None = None, suffix: str = "", example: str = "",
-        is_folder: bool = False, published: str = "",
-    ) -> Reference:  # fmt: skip
+        self, id_: str, sha256: str, *, size: int | None = None, example: str = "", published: str = ""
+    ) -> Reference:
         """A file or folder by its content: in the crate if the store has it, else named by its hash."""
+        suffix, type_ = self.known.get(sha256, ("", ""))
+        blobs = {} if self.subject.metadata_only else self.subject.blobs(sha256)
+        is_folder = type_ == "directory" or (bool(blobs) and "" not in blobs)
         path = f"data/{sha256[:2]}/{sha256}{suffix}"
-        blobs = {} if self.subject.metadata_only else self.subject.blobs(sha256, is_folder)
         at = f"urn:hash::sha256:{sha256}" + ("/" if is_folder else "")
         if blobs:
             at = f"{path}/" if is_folder else path
@@ -172,8 +195,9 @@ class _Crate:
                 self.files[f"{at}{below}" if is_folder else path] = blob
             size = sum(bytes_ for _, bytes_ in blobs.values())
         self.parts[at] = None
-        self.add(at, "Dataset" if is_folder else "File", name=id_, sha256=sha256,
-                 contentSize=None if size is None else str(size))  # fmt: skip
+        media = None if is_folder else _media(suffix, type_)
+        kind, length = "Dataset" if is_folder else "File", None if size is None else str(size)
+        self.add(at, kind, name=id_, sha256=sha256, contentSize=length, encodingFormat=media)
         entity = self.entities[at]
         for name, text in (("alternateName", id_), ("description", published and f"published as {published}")):
             if text and text not in (said := entity.setdefault(name, [])):
@@ -190,9 +214,9 @@ class _Crate:
         controls = list(self.controls())
         results = [self.output(one) for step in record.ordered() for one in step.outputs if not one.is_leaf]
         about = {
-            "name": f"{record.workflow} {record.run}", "startTime": record.started, "endTime": record.ended,
-            "actionStatus": ref(_status(record.outcome)), "error": record.error or None,
-            "description": _described(record),
+            "name": f"{record.workflow} {record.run}", "description": _described(record),
+            "startTime": _time(record.started), "endTime": _time(record.ended),
+            "actionStatus": _status(record.outcome), "error": record.error or None,
         }  # fmt: skip
         run = self.add(f"#run/{record.run}", "CreateAction", **about, instrument=workflow, object=_once(inputs),
                        result=_once(results))  # fmt: skip
@@ -208,14 +232,14 @@ class _Crate:
             for step, attempt in rows:
                 yield self.control(step, [attempt], f"{quoted(step.id)}/{attempt.number}", step.id)
         for step in self.record.ordered():
-            if step.status in ("adopted", "kept") and step.by:
+            if step.status in _DECIDED and step.by:
                 person = self.add(f"#person/{quoted(step.by)}", "Person", name=step.by)
                 action = self.add(
                     f"#attempt/{quoted(step.id)}/0", "CreateAction", name=step.id,
                     description=f"{step.status} {step.note}",
-                    instrument=ref(f"#action/{quoted(step.action or step.job)}"), agent=person, endTime=step.at,
+                    instrument=ref(f"#action/{quoted(step.action or step.job)}"), agent=person, endTime=_time(step.at),
                     result=_once(self.output(one) for one in step.outputs if not one.is_leaf),
-                    actionStatus=ref(_status("succeeded")),
+                    actionStatus=_status("succeeded"),
                 )  # fmt: skip
                 yield self.controlled(step, f"{quoted(step.id)}/0", action)
 
@@ -237,9 +261,9 @@ class _Crate:
         failure = bad or (last if last.error_type else None)
         action = self.add(
             f"#attempt/{at}", "CreateAction", name=name, description=many,
-            instrument=ref(f"#action/{quoted(step.action or step.job)}"), startTime=attempts[0].start,
-            endTime=None if None in ends else max(end for end in ends if end is not None),
-            actionStatus=ref(_status(status)),
+            instrument=ref(f"#action/{quoted(step.action or step.job)}"), startTime=_time(attempts[0].start),
+            endTime=None if None in ends else _time(max(end for end in ends if end is not None)),
+            actionStatus=_status(status),
             error=f"{failure.error_type}: {failure.error}" if failure is not None and failure.error_type else None,
             object=_once(one for attempt in attempts for one in self.objects(attempt)),
             result=_once(self.output(one) for attempt in attempts for one in attempt.outputs if not one.is_leaf),
@@ -262,6 +286,21 @@ class _Crate:
                     yield self.value(id_, sha256, member["value"], "")
                 else:
                     yield self.file(id_, sha256)
+
+
+def _single(entity: dict[str, Any]) -> dict[str, Any]:
+    """A list of one is written as that one."""
+    return {name: one[0] if isinstance(one, list) and len(one) == 1 else one for name, one in entity.items()}
+
+
+def _media(name: str, type_: str) -> str:
+    suffix = name[name.rfind(".") :].lower() if "." in name else ""
+    return _MEDIA.get(suffix) or _MEDIA.get(type_, _ANY_MEDIA)
+
+
+def _time(ts: str | None) -> str | None:
+    """As the profile's check has times: milliseconds, and the zone as an offset."""
+    return None if ts is None else f"{ts[:23]}+00:00"
 
 
 def _begin(step: Step) -> tuple[str, Any]:
