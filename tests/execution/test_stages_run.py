@@ -1,4 +1,4 @@
-"""A run with stages, as it goes on: nothing waits for a stage that does not need it, and a run can end in the middle."""
+"""A run with stages, as it goes on: no step waits for a stage that it does not need, and a run may end within."""
 
 from __future__ import annotations
 
