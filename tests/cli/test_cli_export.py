@@ -48,6 +48,9 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     for words, code, message in (
         (["junitt"], 2, "error[USAGE]: there is no export format `junitt`\n   hint: did you mean `junit`?"),
         (["junit", "r0001", "r0002"], 2, "error[USAGE]: an export is of one run\n   hint: `whyrun export junit r0001`"),
+        (["junit", "--namespace", "x"], 2, dedent("""
+            error[USAGE]: `--namespace` is nothing to `junit`
+               hint: it is an option of `openlineage`""")),
         (["junit", "r9"], 3, "error[RUN_UNKNOWN]: there is no run `r9` of `pairs`\n   hint: the latest is `r0001`"),
         (["junit", "-o", "no/results.xml"], 2, dedent("""
             error[FILE_MISSING]: `no/results.xml` cannot be written: No such file or directory

@@ -227,6 +227,9 @@ class FixedSubject:
     def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
         return {}
 
+    def checks(self) -> Mapping[str, list[str]] | None:
+        return None
+
     def sources(self) -> Mapping[str, bytes]:
         return {"workflow.yaml": b"workflow: study"}
 

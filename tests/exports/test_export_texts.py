@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from export_lab import RUNS, check_golden, exported, fixed
+from export_lab import RUNS, check_golden, exported, fixed, subject
 from junitparser import Error, Failure, JUnitXml, Skipped
 
 from project_lab import Lab
@@ -15,6 +16,7 @@ from whyrun.exports.formats.github import github
 from whyrun.exports.formats.junit import junit
 from whyrun.exports.formats.markdown import MOST_BYTES, _blocks, code, markdown
 from whyrun.exports.record import Step
+from whyrun.exports.registry import export
 
 # --- junit ------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +67,21 @@ def test_junit_of_every_status() -> None:
     unfinished = read_junit(junit(fixed(ended=False)))
     assert unfinished["the run itself"] == [(Error, "the run is still going on")]
     check_golden("every-status.junit.xml", junit(fixed()))
+
+
+def test_junit_with_what_verify_checks(exporting: Lab, project: Callable[..., Lab]) -> None:
+    sound = read_junit(export(subject(exporting, "r0001", verify=True), "junit").data)
+    kinds = ["log", "run", "file", "link", "status", "artifact", "blob", "plan"]
+    assert [name for name in sound if name in kinds] == kinds
+    assert [sound[kind] for kind in kinds] == [[]] * 8
+    lab = project("workflow: w\njobs: {A: {uses: shell, with: {run: 'true'}}}\n")
+    ran = lab.succeed()
+    assert ran.folder is not None
+    (ran.folder / "manifest.yaml").write_text("other")
+    data = export(subject(lab, "r0001", verify=True), "junit").data
+    ((kind, message),) = read_junit(data)["file"]
+    assert (kind, message.startswith(".whyrun/w/runs/r0001/manifest.yaml: ")) == (Failure, True)
+    assert str(lab.root).encode() not in data
 
 
 @pytest.mark.parametrize(("old", "new"), [(b'failures="3"', b'failures="2"'), (b"</testcase>", b""), (b"&lt;", b"<")])

@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from whyrun.exports.record import RecordedInput, RunRecord, fold
 from whyrun.exports.texts import Cleaner
@@ -29,6 +29,7 @@ class RunSubject:
     link: str = ""
     namespace: str = ""
     metadata_only: bool = False
+    verify: bool = False
 
     def record(self) -> RunRecord:
         from whyrun.evidence.queries.history import inputs_in_force
@@ -68,6 +69,24 @@ class RunSubject:
             return {name: (store.path(each), os.path.getsize(store.path(each))) for name, each in found.items()}
         except (WhyrunError, OSError):
             return {}
+
+    def checks(self) -> Mapping[str, list[str]] | None:
+        if not self.verify:
+            return None
+        from whyrun.evidence.verify.report import Kind
+        from whyrun.evidence.verify.verify import verify
+        from whyrun.facts.plans import plan_of_run
+
+        def replay(run: str) -> None:
+            plan_of_run(self.project, run)
+
+        name, cleaner = self.run.name, _cleaner(self.project, "")
+        found = verify(self.project.state, self.project.folder, replay, name, [name])
+        problems: dict[str, list[str]] = {kind: [] for kind in get_args(Kind)}
+        for one in found.problems:
+            line = "" if one.line is None else f":{one.line}"
+            problems[one.kind].append(cleaner.text(f"{os.path.abspath(one.file)}{line}: {one.what}"))
+        return problems
 
     def sources(self) -> Mapping[str, bytes]:
         """Of the latest run up to this one that has them: a comparison executes what a run has read."""

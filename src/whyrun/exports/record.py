@@ -232,6 +232,9 @@ class Subject(Protocol):
         Empty if a byte is missing or damaged.
         """
 
+    def checks(self) -> Mapping[str, list[str]] | None:
+        """What `whyrun verify` checks of the run, with the problems of each; None if nobody asked for it."""
+
     def sources(self) -> Mapping[str, bytes]:
         """The files of the workflow as the run read them, the workflow file first."""
 

@@ -23,19 +23,23 @@ class Format:
     name: str
     module: str
     what: str
+    options: tuple[str, ...] = ()  # those of a subject that it reads
     is_folder: bool = False
 
 
 _ROWS = (
-    Format("junit", "junit", "test results (XML): one case a step, with failures and differences"),
-    Format("markdown", "markdown", "a summary for a merge request or a lab book"),
-    Format("github", "github", "a job summary and annotations for GitHub Actions"),
+    Format("junit", "junit", "test results (XML): one case a step, with failures and differences", ("verify",)),
+    Format("markdown", "markdown", "a summary for a merge request or a lab book", ("link",)),
+    Format("github", "github", "a job summary and annotations for GitHub Actions", ("link",)),
     Format("chrome-trace", "chrome_trace", "a timeline for speedscope, Perfetto or chrome://tracing"),
     Format("prometheus", "prometheus", "the present state as metrics, for a textfile collector"),
-    Format("openlineage", "openlineage", "lineage as OpenLineage run events, one JSON object a line"),
-    Format("ro-crate", "ro_crate", "a research object crate: the workflow, what ran, and the bytes; a folder", True),
+    Format("openlineage", "openlineage", "lineage as OpenLineage run events, one JSON object a line", ("namespace",)),
+    Format(
+        "ro-crate", "ro_crate", "a research object crate: the workflow, what ran, and the bytes; a folder",
+        ("metadata_only",), is_folder=True,
+    ),
     Format("otel", "otel", "a trace for OpenTelemetry: an OTLP request in protobuf"),
-)
+)  # fmt: skip
 FORMATS: Mapping[str, Format] = {row.name: row for row in _ROWS}
 
 

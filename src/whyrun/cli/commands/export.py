@@ -43,7 +43,7 @@ class _FormatChoice(click.Choice[str]):
 
     \b
     Example:
-      whyrun export junit -o results.xml
+      whyrun export junit --verify -o results.xml
       whyrun export markdown r0002
       whyrun export github -o "$GITHUB_STEP_SUMMARY"
       whyrun export prometheus -o /var/lib/node-exporter/whyrun.prom
@@ -53,9 +53,10 @@ class _FormatChoice(click.Choice[str]):
 @click.argument("format_", metavar="FORMAT", type=_FormatChoice(list(FORMATS)))
 @names_and_project(is_run_name, "[RUN] [FILE]")
 @click.option("--output", "-o", metavar="PATH", help="Write this file (or folder), instead of stdout.")
-@click.option("--link", metavar="URL", default="", help="Where the report is: markdown and github link to it.")
+@click.option("--link", metavar="URL", default="", help="Of markdown and github: where the report is.")
 @click.option("--namespace", metavar="TEXT", default="", help="Of openlineage, instead of `whyrun:WORKFLOW`.")
 @click.option("--metadata-only", is_flag=True, help="Of ro-crate, without the bytes of inputs and artifacts.")
+@click.option("--verify", is_flag=True, help="Of junit: also what `whyrun verify RUN` checks, as a suite.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written, or without -o the export, as JSON.")
 def command(
     project: Project,
@@ -65,6 +66,7 @@ def command(
     link: str,
     namespace: str,
     metadata_only: bool,
+    verify: bool,
     as_json: bool,
 ) -> None:
     from whyrun.errors import error
@@ -78,7 +80,13 @@ def command(
     if output is not None:
         check_output_file(project, "--output", output)
     complete_last_run(project)
-    subject = RunSubject(project, chosen_run(project, names[0] if names else None), link, namespace, metadata_only)
+    options: dict[str, Any] = {"link": link, "namespace": namespace, "metadata_only": metadata_only, "verify": verify}
+    for name, value in options.items():
+        if value and name not in FORMATS[format_].options:
+            option = f"--{name.replace('_', '-')}"
+            takers = ", ".join(f"`{row.name}`" for row in FORMATS.values() if name in row.options)
+            raise error("USAGE", f"`{option}` is nothing to `{format_}`", hint=f"it is an option of {takers}")
+    subject = RunSubject(project, chosen_run(project, names[0] if names else None), **options)
     rendered = export(subject, format_)
     if output is not None:
         write(output, rendered)
