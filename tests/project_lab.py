@@ -22,11 +22,12 @@ from typing import IO, Any
 
 import msgspec
 
-from whyrun.console.lines import TaskLine
+from whyrun.console.lines import LogLevel, TaskLine
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import RunResult, run_workflow
 from whyrun.log import events as ev
+from whyrun.log.journal import STAGES_FILE
 from whyrun.log.lock import holder_and_state
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.planning.reasons import reason_json
@@ -55,16 +56,22 @@ class Heard:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
+        self.levels: list[LogLevel] = []  # of each line: the lowest level that shows it
         self.notes: list[str] = []
+        self.stages: list[str] = []
 
     def started(self, run: str, total: int) -> None:
         pass
 
     def tell(self, lines: list[TaskLine]) -> None:
         self.lines.extend((line.status.value, line.render()) for line in lines)
+        self.levels.extend(line.shown_from for line in lines)
 
     def progress(self, ended: int, running: list[str]) -> None:
         pass
+
+    def planned(self, steps: list[str], text: str) -> None:
+        self.stages.append(text)
 
     def step_progress(self, step: str, fraction: float) -> None:
         pass
@@ -270,11 +277,18 @@ def check_run_is_its_plan(ran: Ran) -> None:
     plan = ran.plan
     written = json.loads((ran.folder / "plan.json").read_bytes())
     assert written == plan.to_json()
-    planned = {job["id"] for job in written["jobs"] if job["state"] == "planned"}
-    assert planned == {id_ for layer in written["layers"] for id_ in layer}
-    assert len(planned) == written["totals"]["planned"] + written["totals"]["reused"]
+    plans = [written, *check_stages(ran)]
+    planned: set[str] = set()
+    for each in plans:
+        own = {job["id"] for job in each["jobs"] if job["state"] == "planned"}
+        assert own == {id_ for layer in each["layers"] for id_ in layer}
+        assert len(own) == each["totals"]["planned"] + each["totals"]["reused"]
+        assert not own & planned, "two plans of a run have the same job"
+        planned |= own
     ends = [*ran.executed, *ran.reused, *ran.inactive, *ran.failed, *ran.blocked, *ran.held]
     assert len(ends) == len(set(ends)), "a step ended twice"
+    # An entry `[?]` whose source has no result ends itself; else its instances are planned.
+    planned |= {job["id"] for each in plans for job in each["jobs"] if job["state"] == "open" and job["id"] in ends}
     not_started = planned - set(ends)
     assert set(ends) <= planned
     assert {step for step, _ in ran.starts} <= set(ends)
@@ -287,15 +301,31 @@ def check_run_is_its_plan(ran: Ran) -> None:
     assert (counts.failed, counts.timed_out, counts.interrupted) == tuple(
         statuses.count(s) for s in ("FAILED", "TIMED_OUT", "INTERRUPTED")
     )
-    certain = {job["id"] for job in written["jobs"] if job["state"] == "planned" and "reuse" in job}
+    every = [job for each in plans for job in each["jobs"] if job["state"] == "planned"]
+    certain = {job["id"] for job in every if "reuse" in job}
     unpublished = {step for step, (_, kind) in ran.failed.items() if kind == ev.NOT_PUBLISHED}
     taken = set(ran.reused) | unpublished - {step for step, _ in ran.starts}
     assert certain - not_started - set(ran.blocked) <= taken, "certain reuse was executed"
-    (computed,) = ran.of(ev.PlanComputed)
-    assert "sha256:" + computed.plan_sha256 == written["digest"] == plan.digest
-    assert (computed.planned, computed.layers) == (len(planned), len(written["layers"]))
-    conditional = {job["id"] for job in written["jobs"] if job["state"] == "planned" and job.get("conditional")}
+    recorded = ran.of(ev.PlanComputed)
+    assert [("sha256:" + e.plan_sha256, e.planned, e.layers) for e in recorded] == [
+        (each["digest"], sum(map(len, each["layers"])), len(each["layers"])) for each in plans
+    ]
+    assert written["digest"] == plan.digest
+    conditional = {job["id"] for job in every if job.get("conditional")}
     assert {e.step_id for e in ran.of(ev.ConditionEvaluated)} <= conditional
+
+
+def check_stages(ran: Ran) -> list[dict[str, Any]]:
+    """The plans of the stages as they are written, checked against those that the run returned and recorded."""
+    assert ran.folder is not None
+    file = ran.folder / STAGES_FILE
+    stages = [json.loads(line) for line in file.read_bytes().splitlines()] if file.exists() else []
+    assert [stage.pop("stage") for stage in stages] == list(range(1, len(stages) + 1))
+    assert stages == [stage.to_json() for stage in ran.result.stages]
+    recorded = [e for e in ran.of(ev.PlanComputed) if e.stage is not None]
+    assert [(e.stage, e.source) for e in recorded] == [(n, stage["source"]) for n, stage in enumerate(stages, 1)]
+    assert bool(stages) == file.exists()
+    return stages
 
 
 # --- what a plan says, in short ----------------------------------------------------------------------------------

@@ -58,7 +58,6 @@ CODES: dict[str, Code] = {
     "UNKNOWN_LOOP": _invalid("A loop that is not declared, or not in the job's `for:`."),
     "LOOP_MISMATCH": _invalid("The number of selectors does not fit the loops of the job."),
     "LOOP_TOO_LONG": _invalid("A result would give a loop more values than its `max` allows."),
-    "LOOP_OPEN": _invalid("The number of a job's instances is not known before the run, and it must be."),
     "CYCLE": _invalid("Job instances (or imports) depend on each other in a cycle."),
     "DUPLICATE_OUTPUT_PATH": _invalid(
         "Two outputs have the same path, or an output would replace an input, code, or a file that a pattern matches."

@@ -1,6 +1,6 @@
 """Canonical IDs: the only names of inputs, jobs and artifacts.
 
-    Kind ":" {import "/"} segment {"." segment}        segment = name {"[" index "]"}
+    Kind ":" {segment "/"} segment {"." segment}        segment = name {"[" index "]"}
 
 This module alone turns text into a structured ID and back; nothing else takes an ID apart. Each ID has exactly one
 spelling: `parse_id` refuses any text that the parsed value would not be written as.
@@ -25,6 +25,7 @@ Index = int | float | str
 
 _NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_-]*")
 _FIELD = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
+_KIND = lazy_regex(r"(?:Input|Job|Artifact):")
 _BARE = lazy_regex(r"[A-Za-z0-9_.+-]+")
 _INTEGER = lazy_regex(r"-?[0-9]+")
 _NUMBER = lazy_regex(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|[+-]?(inf|nan|infinity)", re.IGNORECASE)
@@ -38,10 +39,11 @@ _NUMBERED = lazy_regex(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\]")
 _FILE_NAME_LIMIT = 200
 _SHOWN = 300  # characters of an ID in a message
 _PLAIN_PATH = lazy_regex(r"[A-Za-z0-9_.~\-\[\]/]*")
+_NAME_TEXT = r"[A-Za-z_][A-Za-z0-9_-]*"
 _WHOLE_OUTPUT = lazy_regex(
-    r"Artifact:(?:[A-Za-z_][A-Za-z0-9_-]*/)*[A-Za-z_][A-Za-z0-9_-]*\.([A-Za-z_][A-Za-z0-9_-]*)"
-    r"(?:\[(?:\"(?:[^\"\\]|\\.)*\"|[^\[\]\"]+)\])*"
+    rf"Artifact:(?:{_NAME_TEXT}(?:{_INDEX_TEXT})*/)*{_NAME_TEXT}\.({_NAME_TEXT})(?:{_INDEX_TEXT})*"
 )
+_FOLDER = lazy_regex(rf"(?:{_NAME_TEXT}(?:{_INDEX_TEXT})*/)*")
 
 
 class _OpenIndex(str):
@@ -71,7 +73,7 @@ class Segment(msgspec.Struct, frozen=True):
 
 class CanonicalId(msgspec.Struct, frozen=True):
     kind: Kind
-    imports: tuple[str, ...]
+    imports: tuple[Segment, ...]
     segments: tuple[Segment, ...]
 
     def __str__(self) -> str:
@@ -80,12 +82,21 @@ class CanonicalId(msgspec.Struct, frozen=True):
     @property
     def path(self) -> str:
         """The ID without its kind."""
-        return "".join(f"{name}/" for name in self.imports) + ".".join(map(str, self.segments))
+        return self.folder + ".".join(map(str, self.segments))
+
+    @property
+    def folder(self) -> str:
+        """Its imports, with their indices: `Video[ada]/`."""
+        return "".join(f"{each}/" for each in self.imports)
 
     @property
     def job(self) -> str:
         """The name of the job (or input) with its imports: `Intro/Script`."""
-        return "".join(f"{name}/" for name in self.imports) + self.segments[0].name
+        return "".join(f"{each.name}/" for each in self.imports) + self.segments[0].name
+
+    def indices_of(self, segment: Segment) -> tuple[Index, ...]:
+        """The indices of its imports, then those of one of its segments: a row of the job's table."""
+        return tuple(index for each in (*self.imports, segment) for index in each.indices)
 
 
 def format_index(index: Index) -> str:
@@ -140,8 +151,8 @@ def parse_id_of(kind: Kind, text: str) -> CanonicalId:
 
 def artifact_id(job: CanonicalId, output: str, leaf: str = "") -> str:
     """The artifact of a job instance: its indices follow the output's name, then comes the leaf (`.Segments[0].x`)."""
-    imports = "".join(f"{name}/" for name in job.imports)
-    return f"Artifact:{imports}{job.segments[0].name}.{output}{format_indices(job.segments[0].indices)}{leaf}"
+    own = job.segments[0]
+    return f"Artifact:{job.folder}{own.name}.{output}{format_indices(own.indices)}{leaf}"
 
 
 def output_of(artifact: str) -> str | None:
@@ -152,16 +163,75 @@ def output_of(artifact: str) -> str | None:
 
 def whole_of(step: str, artifact: str) -> str | None:
     """The name of the output if the artifact is a whole output of this step; None for a leaf or an element."""
-    job, bracket, indices = step.partition(":")[2].partition("[")
+    folder, own = split_folder(step.partition(":")[2])
+    job, bracket, indices = own.partition("[")
     name = output_of(artifact)
-    return name if name is not None and artifact == f"Artifact:{job}.{name}{bracket}{indices}" else None
+    return name if name is not None and artifact == f"Artifact:{folder}{job}.{name}{bracket}{indices}" else None
 
 
 def job_of(artifact: str) -> str:
     """The job instance that makes an artifact: `Artifact:Clip.Frame[0].Score` → `Job:Clip[0]`."""
     parsed = parse_id_of("Artifact", artifact)
-    imports = "".join(f"{name}/" for name in parsed.imports)
-    return f"Job:{imports}{parsed.segments[0].name}{format_indices(parsed.segments[1].indices)}"
+    return f"Job:{parsed.folder}{parsed.segments[0].name}{format_indices(parsed.segments[1].indices)}"
+
+
+def split_folder(path: str) -> tuple[str, str]:
+    """`Video[ada]/Clip[0]` → ("Video[ada]/", "Clip[0]"). Also of a pattern, and of an ID with its kind before it."""
+    if "/" not in path:
+        return "", path
+    kind, colon, rest = path.partition(":") if _KIND.match(path) else ("", "", path)
+    cut = _FOLDER.match(rest).end()  # type: ignore[union-attr]  # it matches nothing, at least
+    return kind + colon + rest[:cut], rest[cut:]
+
+
+def without_indices(id_: str) -> str:
+    """The ID of a job or an input with the names only: `Job:Video[ada]/Clip[0]` → `Job:Video/Clip`."""
+    return id_.partition("[")[0] if "]/" not in id_ else _INDEX.sub("", id_)
+
+
+def whole_input(id_: str) -> str:
+    """The input that an element belongs to: `Input:Video[ada]/Sheet[x]` → `Input:Video[ada]/Sheet`."""
+    folder, own = split_folder(id_)
+    return folder + own.partition("[")[0]
+
+
+def absolute(prefix: str, name: str) -> str:
+    """A name of an input or job, from the root. What an import hands in keeps the name that it has there, with a `/`:
+    in the files of `Video/`, `Clip` is `Video/Clip` and `/Image` is `Image`."""
+    return name[1:] if name.startswith("/") else prefix + name
+
+
+def place_of(name: str, levels: Sequence[int], row: Sequence[Index]) -> tuple[str, str]:
+    """What comes before an output in the IDs of a job instance, and what after it: `Video[ada]/Clip`, `[0]`.
+
+    `levels`: how many of the indices each of its imports has.
+    """
+    return place_of_texts(name, levels, list(map(format_index, row)))
+
+
+def place_of_texts(name: str, levels: Sequence[int], texts: Sequence[str]) -> tuple[str, str]:
+    """`place_of` with the indices as text, or `*` for any."""
+    *imports, own = name.split("/")
+    at = 0
+    for number, count in enumerate(levels):
+        imports[number] += "".join(f"[{text}]" for text in texts[at : at + count])
+        at += count
+    return "/".join([*imports, own]), "".join(f"[{text}]" for text in texts[at:])
+
+
+def names_and_indices(path: str) -> tuple[str, list[str]]:
+    """`Video[ada]/Clip[0]` → ("Video/Clip", ["[ada]", "[0]"])."""
+    return _INDEX.sub("", path), _INDEX.findall(path)
+
+
+def own_loops(names: Sequence[str]) -> list[str]:
+    """The loops of a job itself, without those of imports."""
+    return [name for name in names if not name.startswith("/")]
+
+
+def own_name(name: str) -> str:
+    """The name without those of imports, as its own file spells it."""
+    return name.rpartition("/")[2]
 
 
 @lru_cache(maxsize=4096)  # called several times for each step
@@ -207,7 +277,7 @@ def shape_of(pattern: str, id_: str) -> str:
         starred = number < len(own) and own[number].partition("[")[0] == "*"
         parts.append(("*" if starred else head) + brackets + indices)
     if own[0].partition("[")[0] == "*":
-        imports = "/".join("*" for _ in imports.split("/")) if imports else ""
+        imports = "/".join("*" + part[len(part.partition("[")[0]) :] for part in imports.split("/")) if imports else ""
     return f"{kind}:{imports}{'/' if imports else ''}{'.'.join(parts)}"
 
 
@@ -251,7 +321,8 @@ class IdPattern:
         out = [re.escape(kind + ":")]
         for segment in _segments(rest):
             head, brackets, indices = segment.partition("[")
-            out.append(rf"(?:{name}/)*{name}" if head == "*" else re.escape(head).replace(r"\*", name))
+            in_folder = re.escape(head).replace(r"\*", name).replace("/", f"{any_indices}/")
+            out.append(rf"(?:{name}{any_indices}/)*{name}" if head == "*" else in_folder)
             out.append(re.escape(brackets + indices).replace(r"\[\*\]", _INDEX.pattern) + any_indices)
             out.append(r"\.")
         return re.compile("".join(out[:-1]))
@@ -294,7 +365,7 @@ def _parse(text: str) -> CanonicalId:
     if not colon or kind not in ("Input", "Job", "Artifact"):
         raise _bad(text, "it has no kind", "write `Job:…`, `Artifact:…` or `Input:…`")
     position = 0
-    imports: list[str] = []
+    imports: list[Segment] = []
     segments: list[Segment] = []
     while True:
         match = _NAME.match(rest, position)
@@ -302,16 +373,16 @@ def _parse(text: str) -> CanonicalId:
             due = f"a name is missing at `{_short(rest[position:])}`"
             raise _bad(text, due if position < len(rest) else "it ends early")
         position = match.end()
-        if rest.startswith("/", position):
-            if segments:
-                raise _bad(text, "imports come before the first name")
-            imports.append(match.group())
-            position += 1
-            continue
         indices: list[Index] = []
         while rest.startswith("[", position):
             index, position = _parse_index(text, rest, position + 1)
             indices.append(index)
+        if rest.startswith("/", position):
+            if segments:
+                raise _bad(text, "imports come before the first name")
+            imports.append(Segment(match.group(), tuple(indices)))
+            position += 1
+            continue
         segments.append(Segment(match.group(), tuple(indices)))
         if position == len(rest):
             return CanonicalId(kind, tuple(imports), tuple(segments))  # type: ignore[arg-type]  # checked above

@@ -32,12 +32,13 @@ from whyrun.project_config import ProjectConfig, read_project_config, shared_sto
 from whyrun.snapshot.actions.connections import connect
 from whyrun.snapshot.actions.known_inputs import reader_of_snapshot, with_estimates
 from whyrun.snapshot.actions.lookup import LookedUp, look_up_action, look_up_actions, may_read_json_as_files
-from whyrun.snapshot.build import build_planning_snapshot, is_over_results, recorded_results
+from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.reader import History
 from whyrun.snapshot.observing.disk import DiskObserver
 from whyrun.snapshot.observing.observe import InputObserver
 from whyrun.snapshot.observing.paths import RealPaths, own_files, path_conflicts, patterns_of, reserved_folder
-from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
+from whyrun.snapshot.results import is_over_results, recorded_results
+from whyrun.snapshot.snapshot import ActionFacts, Observer, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue, files_of, given_by, is_dataset_plan, known_inputs
 from whyrun.workflow.model import JobDecl, Workflow
 from whyrun.workflow.parsing.parse import Reading, load_reading, missing_file
@@ -387,33 +388,31 @@ class Project(msgspec.Struct, eq=False, dict=True):
     def observer(self) -> DiskObserver:
         return DiskObserver(self.folder, self.store, self.cache, self.shared, self._read_config[0].counts_packages)
 
-    def snapshot(self, history: History | None = None, force: Sequence[str] = ()) -> PlanningSnapshot:
+    def snapshot(
+        self, history: History | None = None, force: Sequence[str] = (), observer: Observer | None = None
+    ) -> PlanningSnapshot:
         """The current state. A loop over a result that `--force` makes anew is not known."""
         with self.cache.with_parallel_stat():
-            return self._snapshot(history, force)
+            self.graph  # noqa: B018  # before the log: problems of the graph are reported first
+            log, look = history or self.history(), observer or self.observer()
+            if not is_over_results(self.workflow):
+                return self._snapshot_of(log, look)
+            from whyrun.planning.settling import settled  # imported late: few workflows have such loops
+
+            return settled(lambda known: self._snapshot_of(log, look, recorded_results(log, known)), force)
 
     def settled_graph(self) -> Graph:
         """The graph that IDs of commands mean: with the instances of those loops over results that are known now."""
         return self.snapshot().dependency_graph if is_over_results(self.workflow) else self.graph
 
-    def _snapshot(self, history: History | None, force: Sequence[str]) -> PlanningSnapshot:
-        self.graph  # noqa: B018  # before the log: problems of the graph are reported first
-        log = history or self.history()
-        if not is_over_results(self.workflow):
-            return self._snapshot_of(log)
-        from whyrun.planning.settling import settled  # imported late: few workflows have such loops
-
-        return settled(lambda known: self._snapshot_of(log, recorded_results(log, known)), force)
-
-    def _snapshot_of(self, log: History, recorded: Recorded | None = None) -> PlanningSnapshot:
+    def _snapshot_of(self, log: History, look: Observer, recorded: Recorded | None = None) -> PlanningSnapshot:
         if recorded is not None:
             self.__dict__["graph"] = self._graph_with(recorded)
         memo = log.load_memo()
         before = dict(memo)
         if self.parameter_problems(self.graph) or self._data_job_problems(self.graph):
             raise InvalidError(self.problems)
-        observer, ask = self.observer(), self.ask_about_files
-        snapshot = build_planning_snapshot(self.graph, log, observer, self.actions, memo, ask, log.running)
+        snapshot = build_planning_snapshot(self.graph, log, look, self.actions, memo, self.ask_about_files, log.running)
         if memo != before:
             log.save_memo(memo)
         self.save_cache()

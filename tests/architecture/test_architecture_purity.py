@@ -16,12 +16,8 @@ PURE = (
     "json_values.py",
     "money.py",
     "notebook.py",
-    "exports/chrome_trace.py",
-    "exports/github.py",
+    "exports/formats/**/*.py",
     "exports/graph_pictures.py",
-    "exports/junit.py",
-    "exports/markdown.py",
-    "exports/prometheus.py",
     "exports/record.py",
     "exports/texts.py",
     "graph/**/*.py",
@@ -33,6 +29,7 @@ PURE = (
     "snapshot/read_states.py",
     "snapshot/reads.py",
     "snapshot/records.py",
+    "snapshot/results.py",
     "snapshot/snapshot.py",
     "snapshot/index.py",
     "snapshot/build.py",
@@ -58,7 +55,7 @@ PURE = (
 STANDARD = {
     "__future__", "array", "base64", "bisect", "collections", "collections.abc", "dataclasses", "datetime", "decimal",
     "difflib", "enum", "fnmatch", "fractions", "functools", "hashlib", "heapq", "html", "itertools", "json", "math",
-    "operator", "re", "shlex", "string", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
+    "operator", "re", "shlex", "string", "struct", "types", "typing", "unicodedata", "xml.sax.saxutils", "zlib",
 }  # fmt: skip
 THIRD_PARTY = {"msgspec", "msgspec.structs"}
 # Ours: the pure modules themselves, and the pure part of others.

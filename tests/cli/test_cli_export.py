@@ -48,6 +48,9 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     for words, code, message in (
         (["junitt"], 2, "error[USAGE]: there is no export format `junitt`\n   hint: did you mean `junit`?"),
         (["junit", "r0001", "r0002"], 2, "error[USAGE]: an export is of one run\n   hint: `whyrun export junit r0001`"),
+        (["junit", "--namespace", "x"], 2, dedent("""
+            error[USAGE]: `--namespace` is nothing to `junit`
+               hint: it is an option of `openlineage`""")),
         (["junit", "r9"], 3, "error[RUN_UNKNOWN]: there is no run `r9` of `pairs`\n   hint: the latest is `r0001`"),
         (["junit", "-o", "no/results.xml"], 2, dedent("""
             error[FILE_MISSING]: `no/results.xml` cannot be written: No such file or directory
@@ -58,6 +61,23 @@ def test_mistakes_are_told(tmp_path: Path) -> None:
     ):  # fmt: skip
         answer = whyrun(folder, "export", *words)
         assert (answer.code, answer.out, answer.err) == (code, "", f"{message}\n")
+
+
+def test_a_folder_is_new_or_empty(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    whyrun(folder, "run", "-q")
+    refused = whyrun(folder, "export", "ro-crate")
+    assert (refused.code, refused.err) == (2, dedent("""
+        error[USAGE]: `ro-crate` is a folder
+           hint: name a new one: `whyrun export ro-crate -o FOLDER`
+        """))  # fmt: skip
+    told = whyrun(folder, "export", "ro-crate", "-o", "crate", "--json").json
+    assert told["size"] == sum(path.stat().st_size for path in (folder / "crate").rglob("*") if path.is_file())
+    refused = whyrun(folder, "export", "ro-crate", "-o", "crate")
+    assert (refused.code, refused.err) == (2, dedent("""
+        error[USAGE]: `crate` is a folder that is not empty: nothing is written into it
+           hint: choose another folder with `-o`, or empty it first
+        """))  # fmt: skip
 
 
 def test_a_past_run_is_exported_although_the_workflow_is_invalid_by_now(tmp_path: Path) -> None:

@@ -9,10 +9,14 @@ import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cli_lab import COMMAND, QUIET_ENVIRONMENT, dedent, whyrun
 from question_lab import plain, run, tale
+
+from whyrun.cli.commands import log
+from whyrun.project import Project
 
 
 def test_one_line_an_event(tmp_path: Path) -> None:
@@ -179,3 +183,44 @@ def test_the_log_of_a_run_that_has_none_is_reported_as_incomplete(tmp_path: Path
     (folder / ".whyrun/tale/runs/r0001/events.jsonl").unlink()
     refused = whyrun(folder, "log", "r0001")
     assert (refused.code, refused.err.splitlines()[0].partition(": ")[2]) == (3, "`r0001` has no `run_start`")
+
+
+def test_all_runs_by_time_and_text(tmp_path: Path) -> None:
+    folder = tale(tmp_path)
+    run(folder)
+    (folder / "words/a.txt").write_text("broken\n")
+    run(folder, code=1)
+    logs = [(folder / f".whyrun/tale/runs/{name}/events.jsonl").read_text() for name in ("r0001", "r0002")]
+    assert whyrun(folder, "log", "--all", "--json").out == "".join(logs)
+    failed = whyrun(folder, "log", "--all", "--event", "step_failed").out.splitlines()
+    assert failed[0].startswith("r0002  ")
+    assert plain(failed[0].removeprefix("r0002  ") + "\n").startswith("TIME  step_failed  Job:Shout[0]  driver=shell")
+    found = whyrun(folder, "log", "--all", "--text", "IT IS BROKEN", "--json").out.splitlines()
+    assert [json.loads(line)["event"] for line in found] == ["step_failed"]
+    second = json.loads(logs[1].splitlines()[0])["ts"]
+    assert whyrun(folder, "log", "--all", "--since", second, "--json").out == logs[1]
+    earlier = whyrun(folder, "log", "--all", "--until", second, "--json").out
+    assert earlier == logs[0] + logs[1].splitlines(keepends=True)[0]
+    refused = whyrun(folder, "log", "--all", "r0001")
+    assert (refused.code, refused.err.splitlines()[0]) == (
+        2, "error[USAGE]: `--all` shows all runs, not only r0001",
+    )  # fmt: skip
+
+
+def test_all_runs_are_followed_into_runs_that_begin_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Instead of waiting, the test runs: then it interrupts, as a user does."""
+    folder = tale(tmp_path)
+    shown = []
+
+    def wait(seconds: float) -> None:
+        if len(shown) == 2:
+            raise KeyboardInterrupt
+        shown.append(seconds)
+        run(folder) if len(shown) == 1 else run(folder, "--force", "Job:Join")
+
+    monkeypatch.setattr(log, "time", SimpleNamespace(sleep=wait))  # only that of the command
+    project = Project.open(folder / "workflow.yaml")
+    followed = log._all_runs(project, follow=True)
+    assert [next(followed).name, next(followed).name] == ["r0001", "r0002"]
+    with pytest.raises(KeyboardInterrupt):
+        next(followed)

@@ -67,8 +67,25 @@ def test_commands_on_a_loop_that_is_open(folder: Path) -> None:
     assert not any("leftover" in line for line in status)
     assert any("Clip" in line for line in lines("graph"))
     assert lines("report", "--output", "r.html") == ["r.html"]
-    refused = whyrun(folder, "run", *other)
-    assert (refused.code, refused.err.splitlines()[0][:17]) == (2, "error[LOOP_OPEN]:")
+    ran = whyrun(folder, "run", *other)
+    assert (ran.code, [line for line in ran.err.splitlines() if "known now" in line]) == (
+        0, ["Job:Script has ended: 3 instances known now, 1 to run, 2 up to date"],
+    )  # fmt: skip
+    assert "r0003 succeeded" in ran.err
+    assert "3 executed, 2 up to date" in ran.err
+    at = whyrun(folder, "explain", "--at", "r0003").out.splitlines()
+    assert at[:2] == [
+        "w after r0002: 3 of 5 jobs to run, 2 up to date",
+        "layer 0",
+    ]
+    assert whyrun(folder, "why", "Job:Clip[2]", "--at", "r0003").out.splitlines()[1] == (
+        "  exists          because Artifact:Script.Count is 3, made in the same run"
+    )
+    assert whyrun(folder, "verify", "--replay").code == 0
+    shrunk = whyrun(folder, "run", "--set", "N=1", "--json")
+    answer = json.loads(shrunk.out)
+    assert (answer["totals"]["clean"], answer["totals"]["open"], answer["stages"][0]["source"]) == (1, 0, "Job:Script")
+    assert "2 published files or sections belong to no job any more" in shrunk.err
 
 
 def test_commands_on_a_loop_that_is_known(folder: Path) -> None:
@@ -87,3 +104,10 @@ def test_commands_on_a_loop_that_is_known(folder: Path) -> None:
     assert whyrun(folder, "verify", "--replay").code == 0
     assert whyrun(folder, "run", "--target", "Job:Script", "--set", "N=1").code == 0
     assert "out/f-1.json  Artifact:Clip.Frame[1] from r0002" in whyrun(folder, "status", "--set", "N=1").out
+
+
+def test_an_export_knows_the_reasons_of_the_stages_of_a_run(folder: Path) -> None:
+    assert whyrun(folder, "run", "--set", "N=3").code == 0
+    summary = whyrun(folder, "export", "markdown", "r0003").out
+    assert "\n3 succeeded, 2 up to date; " in summary
+    assert "| `Job:Clip[2]` | succeeded | `MISSING_OUTPUT` `Artifact:Clip.Frame[2]` |" in summary

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,9 @@ from project_lab import Heard, Lab
 from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.compare.compare import CompareOptions, compare_workflow
 from whyrun.execution.run.session import complete_last_run
-from whyrun.exports.formats import export
 from whyrun.exports.reading import RunSubject, chosen_run
 from whyrun.exports.record import Rendered, RunRecord, fold
+from whyrun.exports.registry import export
 from whyrun.exports.texts import Cleaner
 from whyrun.log import events as ev
 
@@ -117,17 +119,18 @@ def kill(folder: Path | None, step: str) -> None:
     shutil.rmtree(folder / "artifacts")
 
 
-def subject(lab: Lab, run: str, link: str = "") -> RunSubject:
+def subject(lab: Lab, run: str, **options: Any) -> RunSubject:
     project = lab.opened()
-    return RunSubject(project, chosen_run(project, run), link)
+    return RunSubject(project, chosen_run(project, run), **options)
 
 
-def exported(lab: Lab, format_: str, kind: str, link: str = "") -> Rendered:
-    return export(subject(lab, RUNS[kind], link), format_)
+def exported(lab: Lab, format_: str, kind: str) -> Rendered:
+    return export(subject(lab, RUNS[kind]), format_)
 
 
 def all_bytes(rendered: Rendered) -> bytes:
-    folder = [part for name, data in rendered.folder.items() for part in (name.encode(), data)]
+    folder = [name.encode() for name in rendered.folder]
+    folder += [data if isinstance(data, bytes) else Path(data).read_bytes() for data in rendered.folder.values()]
     return b"\n".join([rendered.data, rendered.said, rendered.printed or b"", *folder])
 
 
@@ -201,6 +204,34 @@ def fixed(*, ended: bool = True) -> RunRecord:
     ]  # fmt: skip
     plan = {"jobs": jobs, "totals": {"clean": 3}}
     return fold("study", "r0007", events, Cleaner(folder, host), plan=plan, is_running=not ended)
+
+
+@dataclass
+class FixedSubject:
+    """What a format asks, for a record of fixed events."""
+
+    one: RunRecord
+    link: str = ""
+    namespace: str = ""
+    metadata_only: bool = False
+
+    def record(self) -> RunRecord:
+        return self.one
+
+    def records(self) -> Iterator[RunRecord]:
+        yield self.one
+
+    def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return []
+
+    def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
+        return {}
+
+    def checks(self) -> Mapping[str, list[str]] | None:
+        return None
+
+    def sources(self) -> Mapping[str, bytes]:
+        return {"workflow.yaml": b"workflow: study"}
 
 
 def check_golden(name: str, data: bytes) -> None:

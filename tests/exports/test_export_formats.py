@@ -9,9 +9,9 @@ from export_lab import OUTSIDE, RUNS, SECRET, STATES, all_bytes, exported, fixed
 
 from project_lab import Lab
 from whyrun.errors import WhyrunError
-from whyrun.exports import formats
-from whyrun.exports.formats import FORMATS, export
+from whyrun.exports import registry
 from whyrun.exports.record import STATUSES, Rendered
+from whyrun.exports.registry import FORMATS, export
 from whyrun.exports.texts import Cleaner
 
 EACH = pytest.mark.parametrize("format_", FORMATS)
@@ -48,7 +48,7 @@ def test_a_secret_in_a_name_of_a_folder_or_on_stdout_is_refused_too(
     one = subject(exporting, "r0001")
     secret = SECRET.encode()
     for rendered in (Rendered(said=secret), Rendered(folder={SECRET: b""}), Rendered(folder={"a": secret})):
-        monkeypatch.setattr(formats, "import_module", lambda name, rendered=rendered: _Module(rendered))
+        monkeypatch.setattr(registry, "import_module", lambda name, rendered=rendered: _Module(rendered))
         with pytest.raises(WhyrunError, match="SECRET_IN_REPORT"):
             export(one, "junit")
 

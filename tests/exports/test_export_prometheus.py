@@ -13,7 +13,7 @@ from export_lab import RUNS, exported, fixed, subject
 from prometheus_client.parser import text_string_to_metric_families
 
 from project_lab import Lab
-from whyrun.exports.prometheus import RUN_STATES, prometheus
+from whyrun.exports.formats.prometheus import RUN_STATES, prometheus
 from whyrun.log.journal import parse_timestamp
 
 MONITORING = Path(__file__).resolve().parents[2] / "examples" / "monitoring"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-from export_lab import RUNS, check_golden, exported, fixed
+from export_lab import RUNS, check_golden, exported, fixed, subject
 from junitparser import Error, Failure, JUnitXml, Skipped
 
 from project_lab import Lab
-from whyrun.exports.chrome_trace import chrome_trace
-from whyrun.exports.github import github
-from whyrun.exports.junit import junit
-from whyrun.exports.markdown import MOST_BYTES, _blocks, code, markdown
+from whyrun.exports.formats.chrome_trace import chrome_trace
+from whyrun.exports.formats.github import github
+from whyrun.exports.formats.junit import junit
+from whyrun.exports.formats.markdown import MOST_BYTES, _blocks, code, markdown
 from whyrun.exports.record import Step
+from whyrun.exports.registry import export
 
 # --- junit ------------------------------------------------------------------------------------------------------------
 
@@ -65,6 +67,21 @@ def test_junit_of_every_status() -> None:
     unfinished = read_junit(junit(fixed(ended=False)))
     assert unfinished["the run itself"] == [(Error, "the run is still going on")]
     check_golden("every-status.junit.xml", junit(fixed()))
+
+
+def test_junit_with_what_verify_checks(exporting: Lab, project: Callable[..., Lab]) -> None:
+    sound = read_junit(export(subject(exporting, "r0001", verify=True), "junit").data)
+    kinds = ["log", "run", "file", "link", "status", "artifact", "blob", "plan"]
+    assert [name for name in sound if name in kinds] == kinds
+    assert [sound[kind] for kind in kinds] == [[]] * 8
+    lab = project("workflow: w\njobs: {A: {uses: shell, with: {run: 'true'}}}\n")
+    ran = lab.succeed()
+    assert ran.folder is not None
+    (ran.folder / "manifest.yaml").write_text("other")
+    data = export(subject(lab, "r0001", verify=True), "junit").data
+    ((kind, message),) = read_junit(data)["file"]
+    assert (kind, message.startswith(".whyrun/w/runs/r0001/manifest.yaml: ")) == (Failure, True)
+    assert str(lab.root).encode() not in data
 
 
 @pytest.mark.parametrize(("old", "new"), [(b'failures="3"', b'failures="2"'), (b"</testcase>", b""), (b"&lt;", b"<")])
@@ -165,7 +182,7 @@ def test_a_timeline_of_real_runs(exporting: Lab) -> None:
         assert (trace["otherData"]["run"], trace["otherData"]["unfinished"]) == (run, False)
         attempts = [event for event in trace["traceEvents"] if event["ph"] == "X"]
         starts = [event for event in exporting.events(run) if type(event).__name__ == "StepStart"]
-        assert [event["name"] for event in attempts] == [event.step_id for event in starts]
+        assert sorted(event["name"] for event in attempts) == sorted(event.step_id for event in starts)
     trace = check_trace(exported(exporting, "chrome-trace", "success").data)
     (task,) = [event for event in trace["traceEvents"] if event["ph"] == "i"]
     assert (task["name"], task["args"]) == ("EXECUTES", {"message": "wrote a <b>story</b> & more"})

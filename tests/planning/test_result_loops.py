@@ -150,18 +150,6 @@ def test_a_list_beyond_max_is_refused_while_planning(lab: Lab) -> None:
     assert states(lab.plan(sets=["N=5"]))["Job:Clip[?]"] == "open"  # another list will be made
 
 
-def test_a_run_does_not_start_what_it_cannot_count_yet(lab: Lab) -> None:
-    with pytest.raises(WhyrunError) as refused:
-        lab.run()
-    (problem,) = refused.value.diagnostics
-    assert (problem.code, problem.message) == (
-        "LOOP_OPEN",
-        "`Job:Clip[?]` goes over a result that this run would make, and a run does not start such instances yet",
-    )
-    assert problem.hint == "run what makes its values first: `whyrun run --target Job:Script`; then run again"
-    assert lab.runs() == []
-
-
 def test_controls_know_the_open_entry(lab: Lab) -> None:
     assert states(lab.plan(targets=["Job:Clip[3]"])) == {
         "Job:Script": "planned", "Job:Clip[?]": "open", "Job:Note[?]": "deferred", "Job:Film": "deferred",
@@ -406,3 +394,14 @@ def test_a_broken_source_of_a_loop_is_told_with_the_other_problems(
 ) -> None:
     lab.edit("workflow.yaml", old, new)
     assert [problem.code for problem in lab.opened().problems] == found
+
+
+def test_constants_of_known_instances_beside_an_open_entry(project: Make) -> None:
+    """The entry `[?]` has no values, and may come first."""
+    lab = project(NESTED, {"n.py": NESTED_CODE})
+    for targets in (["Job:Split"], ["Job:Cut[*]"], []):
+        lab.succeed(targets=targets)
+    plan = lab.plan(force=["Job:Cut[0]"])
+    assert states(plan) == {
+        "Job:Cut[0]": "planned", "Job:Map[0][?][low]": "open", "Job:Map[0][?][high]": "open", "Job:Merge[0]": "planned",
+    }  # fmt: skip

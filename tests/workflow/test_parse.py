@@ -281,7 +281,7 @@ imports:
   B: {workflow: none.yaml}
   C: {workflow: broken.yaml}
   D: {workflow: /etc/x.yaml}
-  E: {workflow: intro.yaml, with: {Topic: "${{ jobs.J.outputs.O }}"}}
+  E: {workflow: intro.yaml, with: {Topic: "about ${{ jobs.J.outputs.O }}"}}
 jobs:
   J:
     uses: python
@@ -296,7 +296,7 @@ jobs:
         ("INPUT_TYPE", "w.yaml", 5, "input `Photos` of import `A`: `image[]` is expected, and `inputs.N` is `integer`"),
         ("FILE_MISSING", "w.yaml", 6, "`none.yaml` cannot be read: there is no such file"),
         ("PATH_OUTSIDE", "w.yaml", 8, "the file of import `D` is not a relative path"),
-        ("EXPRESSION_FORBIDDEN", "w.yaml", 9, "`jobs` cannot be used in an import"),
+        ("EXPRESSION_FORBIDDEN", "w.yaml", 9, "input `Topic` of import `E` is computed from results of jobs"),
         ("UNKNOWN_REFERENCE", "w.yaml", 13, "job `A/Script` has no output `Stry`"),
         ("WRONG_TYPE", "broken.yaml", 2, "`jobs` is the number `1`, not a map"),
     ]

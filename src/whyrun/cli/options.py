@@ -157,6 +157,55 @@ def plan_options(function: Function) -> Function:
     return decorated
 
 
+# --- a span of time ----------------------------------------------------------------------------------------------
+
+
+class TimeSpan(NamedTuple):
+    """Times as the log writes them, in UTC: texts that sort by time."""
+
+    since: str = ""
+    until: str = "~"  # after every digit
+
+
+def time_options(function: Function) -> Function:
+    """--since, --until. The command gets `span`, a TimeSpan."""
+
+    @wraps(function)
+    def collect(since: str | None, until: str | None, **rest: Any) -> Any:
+        first = "" if since is None else parse_time("--since", since)
+        last = "~" if until is None else parse_time("--until", until)
+        return function(span=TimeSpan(first, last), **rest)
+
+    hint = "a date or time (in your time zone if it names none), or so long ago: 90m, 12h, 7d"
+    decorated: Function = _decorate(
+        collect,
+        [
+            click.option("--since", metavar="TIME", help=f"Only from then on: {hint}."),
+            click.option("--until", metavar="TIME", help="Only until then."),
+        ],
+    )
+    return decorated
+
+
+def parse_time(option: str, text: str) -> str:
+    """`2026-11-20`, `2026-11-20 08:30`, `2026-11-20T08:30:00Z`, `12h` → as the log writes times."""
+    import re
+    from datetime import datetime, timedelta
+
+    from whyrun.errors import error
+    from whyrun.log.journal import timestamp, utc_now
+
+    ago = re.fullmatch(r"([0-9]{1,6})([smhdw])", text.strip())
+    try:
+        if ago is not None:
+            units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+            return timestamp(utc_now() - timedelta(**{units[ago[2]]: int(ago[1])}))
+        return timestamp(datetime.fromisoformat(text.strip()).astimezone())
+    except (ValueError, OverflowError):
+        hint = "write `2026-11-20`, `2026-11-20T08:30`, or `12h` for twelve hours ago"
+        raise error("USAGE", f"`{option} {text}` is not a time", hint=hint) from None
+
+
 # --- execution ---------------------------------------------------------------------------------------------------
 
 

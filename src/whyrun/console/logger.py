@@ -156,6 +156,12 @@ class WorkflowLogger:
             if self._progress is not None:
                 self._progress.update(ended, running)
 
+    def planned(self, steps: list[str], text: str) -> None:
+        with self._lock:
+            if self._progress is not None:
+                self._progress.progress.add(steps)
+        self._say(_one_block(text), LogLevel.PROGRESS)
+
     def step_progress(self, step: str, fraction: float) -> None:
         with self._lock:
             if self._progress is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from whyrun.console.lines import listed
 from whyrun.errors import printable
+from whyrun.ids import without_indices
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,6 +31,9 @@ class Work(Protocol):
         """Whether enough durations are known to tell the remaining time."""
 
     def done(self, ended: int, running: Sequence[str]) -> float: ...
+
+    def add(self, steps: Sequence[str]) -> None:
+        """More steps are planned."""
 
     def at(self, job: str, fraction: float) -> None: ...
 
@@ -67,7 +71,7 @@ class Weights:
     """
 
     def __init__(self, expected: Mapping[str, float | None], clock: Callable[[], float] = time.monotonic) -> None:
-        self.expected = expected
+        self.expected = dict(expected)
         self.clock = clock
         self.kinds: dict[str, _Kind] = {}
         # Running totals: a run of 100,000 steps updates often.
@@ -81,6 +85,12 @@ class Weights:
         self.known, self.known_seconds = len(known), sum(known)
         self.since: dict[str, float] = {}  # running step → its start
         self.fractions: dict[str, float] = {}
+
+    def add(self, steps: Sequence[str]) -> None:
+        for step in steps:
+            self.expected[step] = None
+            self.kinds.setdefault(_kind_of(step), _Kind()).open += 1
+            self._add(self.all, step)
 
     @property
     def total(self) -> float:
@@ -155,7 +165,7 @@ class Weights:
 
 def _kind_of(job: str) -> str:
     """`Job:learn[asia][7]` → `Job:learn`."""
-    return job.partition("[")[0]
+    return without_indices(job)
 
 
 class EqualWork:
@@ -177,6 +187,9 @@ class EqualWork:
     @property
     def timed(self) -> bool:
         return self.estimate is not None or self.per_job is not None
+
+    def add(self, steps: Sequence[str]) -> None:
+        self.jobs += len(steps)
 
     def at(self, job: str, fraction: float) -> None:
         pass
@@ -200,6 +213,10 @@ class Progress:
     def update(self, ended: int, running: list[str]) -> None:
         self.ended, self.running = ended, running
         self.completed = self.work.done(ended, running)
+
+    def add(self, steps: list[str]) -> None:
+        self.jobs += len(steps)
+        self.work.add(steps)
 
     @property
     def count(self) -> str:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 from whyrun.artifacts.hashing import TREE_START, TreeFile, bytes_sha256, decode_tree, file_sha256
@@ -59,7 +60,7 @@ def referenced_hashes(
             indirect.lists.update(_lists(chunk))
             indirect.folders.update(_folders(chunk))
         # Reasons in the plan have the hashes of superseded versions: only the long lists of a plan are needed.
-        for chunk in _chunks(run.plan):
+        for chunk in chain(_chunks(run.plan), _chunks(run.stages)):
             indirect.lists.update(_lists(chunk))
         for chunk in _chunks(run.manifest):
             yield from _hashes(chunk)

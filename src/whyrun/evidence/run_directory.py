@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,10 +23,10 @@ from whyrun.disk import Area
 from whyrun.errors import WhyrunError
 from whyrun.ids import file_name, output_of, parse_id, whole_of
 from whyrun.log import events as ev
-from whyrun.log.journal import EVENTS_FILE, read_events
+from whyrun.log.journal import EVENTS_FILE, STAGES_FILE, read_events
 from whyrun.log.outcomes import RunOutcome, status_of
 from whyrun.log.runs import RunRef
-from whyrun.planning.plan import Plan
+from whyrun.planning.plan import Plan, written_digest
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.arrays import Element, published_name
 
@@ -55,6 +56,7 @@ class RunDirectory:
         self.status = self.path / "status.json"
         self.manifest = self.path / "manifest.yaml"
         self.plan = self.path / "plan.json"
+        self.stages = self.path / STAGES_FILE
         self.commands = self.path / "commands.jsonl"
         self.log = self.path / "whyrun.log"
         self.debug_log = self.path / "debug.log"
@@ -96,6 +98,32 @@ class RunDirectory:
     def append_commands(self, commands: Iterable[Any]) -> None:
         """Append to `commands.jsonl` in one write."""
         self._append(self.commands, _encode_lines(commands))
+
+    def append_stage(self, plan: bytes) -> None:
+        """Append to `stages.jsonl` the plan of a stage: one line."""
+        self._append(self.stages, plan)
+
+    def plan_digests(self) -> list[str]:
+        """Of the plan and of its stages, as the log has them."""
+        found: list[str] = []
+        for event in read_events(self.events):
+            if isinstance(event, ev.PlanComputed):
+                found.append(event.plan_sha256)
+                if not self.stages.exists():
+                    break  # the rest of the log may be long
+        return found
+
+    def stage_plans(self, digests: Collection[str]) -> list[dict[str, Any]]:
+        """The plans of the stages that the log names with these digests: a changed file says nothing."""
+        if not digests or not self.stages.exists():
+            return []
+        plans = []
+        for line in self.stages.read_bytes().splitlines():
+            with suppress(ValueError):
+                plan = msgspec.json.decode(line, type=dict[str, Any])
+                if plan.get("digest") == written_digest(plan) and plan["digest"].removeprefix("sha256:") in digests:
+                    plans.append(plan)
+        return plans
 
     def append_metrics(self, metrics: Iterable[Metric]) -> None:
         self._append(self.metrics, _encode_lines(metrics))
@@ -146,7 +174,7 @@ class RunDirectory:
 
     def _remove_torn_evidence(self, seen: SeenEvents) -> None:
         """After a kill: remove half-written lines, and links of steps whose events a power cut took."""
-        for path in (self.commands, self.metrics):
+        for path in (self.commands, self.metrics, self.stages):
             data = path.read_bytes() if path.exists() else b""
             if b"\0" in data or data[-1:] not in (b"\n", b""):
                 complete = [line for line in data.split(b"\n")[:-1] if line and b"\0" not in line]

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from whyrun.exports.record import RecordedInput, RunRecord, fold
 from whyrun.exports.texts import Cleaner
 from whyrun.log import events as ev
+from whyrun.log.journal import STAGES_FILE
 from whyrun.log.runs import RunRef, log_without_start
 
 if TYPE_CHECKING:
     from whyrun.project import Project
+
+LONGEST_TREE = 8 << 20  # bytes of a blob that may list the files of a folder: larger ones are not read for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,9 @@ class RunSubject:
     project: Project
     run: RunRef
     link: str = ""
+    namespace: str = ""
+    metadata_only: bool = False
+    verify: bool = False
 
     def record(self) -> RunRecord:
         from whyrun.evidence.queries.history import inputs_in_force
@@ -39,6 +45,59 @@ class RunSubject:
         for run in self.project.state.runs():
             if run.number <= self.run.number:
                 yield _read(self.project, run)
+
+    def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
+        from whyrun.errors import WhyrunError
+        from whyrun.log.decoding import read_long_list
+
+        try:
+            members = read_long_list(dict(long), self.project.store.read)
+        except WhyrunError:
+            return []  # `whyrun verify` tells of it
+        return [member if isinstance(member, dict) else {"id": str(member)} for member in members]
+
+    def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
+        from whyrun.errors import WhyrunError
+
+        store = self.project.store
+        try:
+            found = {"": sha256}
+            if os.path.getsize(store.path(sha256)) <= LONGEST_TREE and store.has_tree(sha256):
+                found = {file.path: file.sha256 for file in store.read_tree(sha256).files}
+            for each in found.values():
+                store.check(each)
+            return {name: (store.path(each), os.path.getsize(store.path(each))) for name, each in found.items()}
+        except (WhyrunError, OSError):
+            return {}
+
+    def checks(self) -> Mapping[str, list[str]] | None:
+        if not self.verify:
+            return None
+        from whyrun.evidence.verify.report import Kind
+        from whyrun.evidence.verify.verify import verify
+        from whyrun.facts.plans import plan_of_run
+
+        def replay(run: str) -> None:
+            plan_of_run(self.project, run)
+
+        name, cleaner = self.run.name, _cleaner(self.project, "")
+        found = verify(self.project.state, self.project.folder, replay, name, [name])
+        problems: dict[str, list[str]] = {kind: [] for kind in get_args(Kind)}
+        for one in found.problems:
+            line = "" if one.line is None else f":{one.line}"
+            problems[one.kind].append(cleaner.text(f"{os.path.abspath(one.file)}{line}: {one.what}"))
+        return problems
+
+    def sources(self) -> Mapping[str, bytes]:
+        """Of the latest run up to this one that has them: a comparison executes what a run has read."""
+        for run in reversed([run for run in self.project.state.runs() if run.number <= self.run.number]):
+            folder = run.path / "source"
+            if folder.is_dir():
+                paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and not path.is_symlink()]
+                found = {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+                main = os.path.relpath(self.project.file, self.project.folder)
+                return {name: found[name] for name in sorted(found, key=lambda name: (name != main, name))}
+        return {}
 
 
 def chosen_run(project: Project, name: str | None) -> RunRef:
@@ -62,15 +121,16 @@ def _read(project: Project, run: RunRef) -> RunRecord:
     from whyrun.log.lock import running_run
 
     is_running = running_run(project.state) == run.name  # asked before the log is read
-    computed: str | None = None
+    computed: list[str] = []  # the digests of the plan and of its stages
     start: ev.RunStart | None = None
     try:
         for event in run.events():
             if isinstance(event, ev.RunStart):
                 start = event
             elif isinstance(event, ev.PlanComputed):
-                computed = event.plan_sha256
-                break
+                computed.append(event.plan_sha256)
+                if not (run.path / STAGES_FILE).exists():
+                    break  # the rest of the log may be long
     except FileNotFoundError:
         raise log_without_start(run) from None
     if start is None:
@@ -80,15 +140,21 @@ def _read(project: Project, run: RunRef) -> RunRecord:
     return fold(project.state.workflow, run.name, run.events(), cleaner, plan=plan, is_running=is_running)
 
 
-def _plan(run: RunRef, plan_sha256: str | None) -> Mapping[str, Any] | None:
+def _plan(run: RunRef, computed: Sequence[str]) -> Mapping[str, Any] | None:
     """The content of `plan.json`, if it is the plan that the log names: a changed file says nothing."""
+    from whyrun.evidence.run_directory import RunDirectory
     from whyrun.planning.plan import written_digest
 
-    if plan_sha256 is None:
+    if not computed:
         return None
     try:
         plan: dict[str, Any] = json.loads((run.path / "plan.json").read_bytes())
-        recorded = f"sha256:{plan_sha256}"
-        return plan if plan.get("digest") == recorded == written_digest(plan) else None
+        recorded = f"sha256:{computed[0]}"
+        if not plan.get("digest") == recorded == written_digest(plan):
+            return None
+        for stage in RunDirectory(run.path).stage_plans(computed):
+            plan["jobs"] += stage["jobs"]
+            plan["totals"]["clean"] += stage["totals"]["clean"]
+        return plan
     except (OSError, ValueError, AttributeError):
         return None

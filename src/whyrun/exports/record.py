@@ -74,7 +74,7 @@ class Attempt:
     traceback: str = ""
     will_retry: bool = False
     fingerprint: str = ""
-    bindings: Mapping[str, Any] = field(default_factory=dict)  # as in the log; a long list is cut to its count
+    bindings: Mapping[str, Any] = field(default_factory=dict)  # of a long list, what the log has: `Subject.members`
     outputs: list[Output] = field(default_factory=list)
     tasks: list[TaskMark] = field(default_factory=list)
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -100,6 +100,7 @@ class Step:
     status: str = "not_started"
     note: str = ""  # why it was skipped, blocked, reused, kept
     at: str | None = None  # when that was
+    by: str = ""  # who adopted or kept its result
     attempts: list[Attempt] = field(default_factory=list)
     outputs: list[Output] = field(default_factory=list)  # of its last success, reuse, adoption or kept result
     compared: list[Compared] = field(default_factory=list)
@@ -160,7 +161,7 @@ class RunRecord:
     error: str = ""
     workflow_sha256: str = ""
     plan_sha256: str = ""
-    chain: str = ""
+    start_chain: str = ""  # of its first line: a name of this run that no other run has
     up_to_date: int = 0
     steps: dict[str, Step] = field(default_factory=dict)
     inputs: list[RecordedInput] = field(default_factory=list)
@@ -203,14 +204,39 @@ class Rendered:
     data: bytes = b""
     said: bytes = b""
     printed: bytes | None = None
-    folder: Mapping[str, bytes] = field(default_factory=dict)  # relative path → content, of a format that is a folder
+    # Of a format that is a folder: relative path → content, or the path of a file with it.
+    folder: Mapping[str, bytes | str] = field(default_factory=dict)
 
 
 class Subject(Protocol):
-    """What a format renders: one run, and what led to it. `link`: a URL of the report, for people."""
+    """What a format renders: one run, and what led to it."""
 
     @property
-    def link(self) -> str: ...
+    def link(self) -> str:
+        """A URL of the report, for people."""
+
+    @property
+    def namespace(self) -> str:
+        """Of jobs and datasets in lineage, if it is not that of the workflow."""
+
+    def members(self, long: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The members of a long list of bindings; none if its blob is gone."""
+
+    @property
+    def metadata_only(self) -> bool:
+        """Whether a format that is a folder leaves out the bytes of inputs and artifacts."""
+
+    def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
+        """Path and size of a content in the store, under the key ""; of a folder those of its files, by their paths.
+
+        Empty if a byte is missing or damaged.
+        """
+
+    def checks(self) -> Mapping[str, list[str]] | None:
+        """What `whyrun verify` checks of the run, with the problems of each; None if nobody asked for it."""
+
+    def sources(self) -> Mapping[str, bytes]:
+        """The files of the workflow as the run read them, the workflow file first."""
 
     def record(self) -> RunRecord:
         """The run, with the inputs that it saw."""
@@ -248,14 +274,14 @@ class _Folding:
     def add(self, event: ev.AnyEvent) -> None:
         record, text = self.record, self.cleaner.text
         record.last_ts = max(record.last_ts, event.ts)
-        record.chain = event.chain
         match event:
             case ev.RunStart():
                 self.started = event
                 record.mode, record.backend, record.engine_version = event.mode, event.backend, event.engine_version
                 record.started, record.workflow_sha256 = event.ts, event.workflow_sha256
+                record.start_chain = event.chain
             case ev.PlanComputed():
-                record.plan_sha256 = event.plan_sha256
+                record.plan_sha256 = record.plan_sha256 or event.plan_sha256  # that before it began
             case ev.StepStart():
                 step = self.step(event.step_id)
                 step.action, step.status = event.driver, "running"
@@ -286,11 +312,11 @@ class _Folding:
                 step.compared.append(compared)
             case ev.ResultKept():
                 step = self.step(event.step_id)
-                step.status, step.at = "kept", event.ts
+                step.status, step.at, step.by = "kept", event.ts, text(event.by)
                 step.note = text(f"from {event.from_run} by {event.by}: {event.because}")
             case ev.ArtifactAdopted():
                 step = self.step(event.step_id)
-                step.status, step.at, step.note = "adopted", event.ts, text(f"by {event.by}")
+                step.status, step.at, step.by, step.note = "adopted", event.ts, text(event.by), text(f"by {event.by}")
                 self._output(event)
             case ev.RunComplete():
                 record.state, record.ended, record.duration = event.state, event.ts, event.duration
@@ -382,13 +408,13 @@ def _reasons(written: Sequence[Mapping[str, Any]], job: str, cleaner: Cleaner) -
 
 
 def _short(bindings: Mapping[str, Any] | None) -> dict[str, Any]:
-    """A list that is kept in a blob: its count. The others: ID, hash and small value of each member."""
+    """ID, hash and small value of each member. A list that is kept in a blob stays as it is."""
     found: dict[str, Any] = {}
     for name, members in (bindings or {}).items():
         if isinstance(members, list):
             found[name] = [_member(member) for member in members]
         else:
-            found[name] = {"count": members.get("count", 0), "sha256": members.get("digest", "")}
+            found[name] = members
     return found
 
 

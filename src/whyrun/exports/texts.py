@@ -1,6 +1,6 @@
 """What must not leave the machine in an export: absolute paths, the host and process numbers, in any text of a log.
 
-Secrets are not in a log. `formats.py` refuses an export that has the value of one all the same. Pure.
+Secrets are not in a log. `registry.py` refuses an export that has the value of one all the same. Pure.
 """
 
 from __future__ import annotations

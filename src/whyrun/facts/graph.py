@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from whyrun.ids import own_name, place_of_texts, split_folder
+
 if TYPE_CHECKING:
     from whyrun.graph.tables import Graph, JobTable
     from whyrun.planning.plan import Plan
@@ -42,7 +44,7 @@ def _imported(graph: Graph) -> list[tuple[str, list[JobTable]]]:
 
 def instance_pattern(table: JobTable) -> str:
     """The pattern that stands for every instance: `Job:Clip[*]`; the ID itself of a job without a loop."""
-    return f"Job:{table.name}" + "[*]" * len(table.decl.loops)
+    return "Job:" + "".join(place_of_texts(table.name, table.levels, ["*"] * len(table.decl.loops)))
 
 
 def _states(graph: Graph, plan: Plan) -> list[Counter[str]]:
@@ -68,7 +70,7 @@ def _node(table: JobTable, layers: list[int], states: Counter[str]) -> Facts:
         "import": folder,
         "pattern": instance_pattern(table),
         "action": table.decl.uses,
-        "loops": list(table.decl.loops),
+        "loops": list(map(own_name, table.decl.loops)),
         "count": len(table),
         "layers": [min(own), max(own)] if own else None,
         "condition": table.condition.expression.text if table.condition is not None else None,
@@ -122,6 +124,11 @@ def instance_facts(graph: Graph, plan: Plan) -> Facts:
         for position in range(len(table)):
             for id_, type_ in dict.fromkeys(_inputs_read(table, position)):
                 readers.setdefault(id_, (type_, []))[1].append(table.path(position))
+    groups: dict[str, list[str]] = {}
+    for table in graph.tables:
+        for position in range(len(table) if "/" in table.name else 0):
+            path = table.path(position)
+            groups.setdefault(split_folder(path)[0].removesuffix("/"), []).append(path)
     return {
         "nodes": [
             _instance(table, position, layers[table.base + position], found.get(table.base + position, "clean"))
@@ -129,20 +136,17 @@ def instance_facts(graph: Graph, plan: Plan) -> Facts:
             for position in range(len(table))
         ],
         "edges": edges,
-        "groups": [
-            {"import": name, "jobs": [table.path(p) for table in tables for p in range(len(table))]}
-            for name, tables in _imported(graph)
-        ],
+        "groups": [{"import": name, "jobs": groups[name]} for name in sorted(groups)],
         "inputs": [{"id": id_, "type": type_, "read_by": names} for id_, (type_, names) in readers.items()],
     }
 
 
 def _instance(table: JobTable, position: int, layer: int, state: str) -> Facts:
-    folder, _, name = table.name.rpartition("/")
+    folder, name = split_folder(table.path(position))
     return {
         "job": table.path(position),
-        "name": name + table.texts[position],
-        "import": folder,
+        "name": name,
+        "import": folder.removesuffix("/"),
         "pattern": table.job_id(position),
         "action": table.decl.uses,
         "loops": [],

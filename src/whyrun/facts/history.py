@@ -181,12 +181,12 @@ def find_histories(project: Project, artifacts: Collection[str]) -> dict[str, li
 
 def _is_producer(*artifacts: str) -> Callable[[str], bool]:
     """A test whether a step can have made one of these, by the name of its job. A pattern admits every step."""
-    from whyrun.ids import parse_id
+    from whyrun.ids import parse_id, without_indices
 
     if any("*" in artifact for artifact in artifacts):
         return lambda step: True
     jobs = {f"Job:{parse_id(artifact).job}" for artifact in artifacts}
-    return lambda step: step.partition("[")[0] in jobs  # parsing 100,000 IDs takes longer than reading the log
+    return lambda step: without_indices(step) in jobs  # parsing 100,000 IDs takes longer than reading the log
 
 
 def difference(project: Project, old: str, new: str) -> RunDiff:

@@ -10,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from whyrun.errors import InvalidError, check_type, error
+from whyrun.log.journal import STAGES_FILE
 from whyrun.log.runs import with_scratch_folders
 from whyrun.planning.answers.explain import estimate_seconds, expected_durations
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.actions.known_inputs import with_estimates
-from whyrun.snapshot.build import build_planning_snapshot, recorded_results
+from whyrun.snapshot.build import build_planning_snapshot
+from whyrun.snapshot.results import recorded_results
 from whyrun.snapshot.snapshot import ActionFacts, PlanningSnapshot
 
 if TYPE_CHECKING:
+    from whyrun.log import events as ev
     from whyrun.planning.answers.prices import Prices
     from whyrun.planning.answers.whatif import Assumption
     from whyrun.project import Project
@@ -45,6 +48,7 @@ class Planned(msgspec.Struct, frozen=True):
     plan: Plan
     snapshot: PlanningSnapshot
     assumptions: Sequence[Assumption] = ()
+    first: Plan | None = None  # of an earlier run whose stages are in `plan`, too: its plan before it began
 
     def estimate(self, workers: int = 0) -> float | None:
         """Expected seconds, from recorded durations; None if there are none."""
@@ -149,17 +153,23 @@ def _actions_with(project: Project, inputs: Mapping[str, InputValue]) -> Mapping
 def plan_of_run(project: Project, name: str) -> Planned:
     """The plan of a run, computed again from the earlier log and the recorded snapshot. It must be the same."""
     from whyrun.log import events as ev
+    from whyrun.planning.stages import compute_stage, with_stages
     from whyrun.snapshot.history.replay import replay_snapshot
 
     run = project.state.run(name)
     start: ev.RunStart | None = None
     computed: ev.PlanComputed | None = None
+    stages: list[ev.PlanComputed] = []
     for event in run.events():
         if isinstance(event, ev.RunStart):
             start = event
         elif isinstance(event, ev.PlanComputed):
+            if event.stage is not None:
+                stages.append(event)
+                continue
             computed = event
-            break
+            if not (run.path / STAGES_FILE).exists():
+                break  # the rest of the log may be long
     if start is not None and start.mode != "run":
         raise error("USAGE", f"{name} is a run of mode `{start.mode}`: it has no plan", hint="see `whyrun runs`")
     if start is None or computed is None:
@@ -170,11 +180,23 @@ def plan_of_run(project: Project, name: str) -> Planned:
             hint="the run was killed before its plan was recorded" if start else "restore the file from a copy",
         )
     log = project.history(through=run.number - 1)
-    snapshot = replay_snapshot(project.store.read(computed.snapshot_sha256), log)
+    blob = project.store.read(computed.snapshot_sha256)
+    snapshot = replay_snapshot(blob, log)
     recorded = start.options
     options = PlanOptions(recorded.get("up"), tuple(recorded.get("targets", ())), tuple(recorded.get("force", ())))
-    plan = compute_execution_plan(snapshot, options)
-    if plan.digest != f"sha256:{computed.plan_sha256}":
+    first = compute_execution_plan(snapshot, options)
+    plans: dict[str, Plan] = {}  # by the source of the stage
+    blobs: list[bytes] = []
+    try:
+        _check_reproduced(first, computed, "plan")
+        for stage in stages:
+            blobs.append(project.store.read(stage.snapshot_sha256))
+            of_stage = replay_snapshot(blob, log, blobs[-1])
+            before = [first, *(plan for source, plan in plans.items() if source in of_stage.made)]
+            known = {job.id: job for plan in before for job in plan.jobs}
+            plans[stage.source or ""] = compute_stage(of_stage, options, stage.source or "", known).plan
+            _check_reproduced(plans[stage.source or ""], stage, f"stage {stage.stage}")
+    except _Otherwise as different:
         pruned = [stone.run for stone in log.tombstones]
         if pruned:
             some = pruned[0] if len(pruned) == 1 else f"{len(pruned)} from {pruned[0]} to {pruned[-1]}"
@@ -183,12 +205,28 @@ def plan_of_run(project: Project, name: str) -> Planned:
                 f"the plan of {name} cannot be computed again: it depends on runs that were pruned ({some})",
                 file=str(run.events_path),
                 hint=f"`{run.path / 'plan.json'}` has the recorded plan with its reasons",
-            )
+            ) from None
         raise error(
             "LOG_DAMAGED",
-            f"the plan of {name} is not reproduced: recorded is sha256:{computed.plan_sha256}, computed {plan.digest}",
+            f"the {different.what} of {name} is not reproduced: recorded is sha256:{different.recorded}, "
+            f"computed {different.computed}",
             file=str(run.events_path),
             hint=f"the log before {name} was changed, or whyrun planned otherwise when it was recorded (by version "
             f"{start.engine_version}): `{run.path / 'plan.json'}` has the recorded plan",
-        )
-    return Planned(plan, snapshot)
+        ) from None
+    if not stages:
+        return Planned(first, snapshot)
+    snapshot = replay_snapshot(blob, log, *blobs)
+    return Planned(with_stages(first, plans.values(), snapshot.dependency_graph), snapshot, first=first)
+
+
+class _Otherwise(Exception):
+    """A plan is computed otherwise than it is recorded."""
+
+    def __init__(self, what: str, recorded: str, computed: str) -> None:
+        self.what, self.recorded, self.computed = what, recorded, computed
+
+
+def _check_reproduced(plan: Plan, recorded: ev.PlanComputed, what: str) -> None:
+    if plan.digest != f"sha256:{recorded.plan_sha256}":
+        raise _Otherwise(what, recorded.plan_sha256, plan.digest)

@@ -32,7 +32,7 @@ def id_facts(project: Project, id_: str) -> Facts:
     from whyrun.facts.subjects import find_subject
     from whyrun.planning.answers.why import PlanView
     from whyrun.planning.plan import compute_execution_plan
-    from whyrun.snapshot.build import is_over_results
+    from whyrun.snapshot.results import is_over_results
 
     graph = project.settled_graph()
     if "*" in id_ and id_ not in graph.node_of and id_ not in graph.artifact_of:

@@ -68,6 +68,7 @@ def current_status(project: Project, patterns: tuple[str, ...]) -> Status:
         artifacts = [artifact for artifact in artifacts if chosen.has(artifact.id, artifact.job)]
         stale = [file for file in stale if chosen.has_file(file)]
         inputs_changed = chosen.read_by_them(inputs_changed)
+    assert plan.snapshot is not None  # it is no stage
     return Status(snapshot, plan, plan.snapshot["jobs"], unfinished, artifacts, stale, inputs_changed)
 
 

@@ -68,7 +68,7 @@ def find_subject(graph: Graph, text: str, *, patterns: bool = False, records: Re
             job = job_of(text) if len(identity.segments) > 1 else ""
             raise _with_past(unknown, text, job, records)
         return Subject("artifact", text, graph.node(graph.artifact_of[text]))
-    name = "".join(f"{each}/" for each in identity.imports) + identity.segments[0].name
+    name = identity.folder + identity.segments[0].name
     if len(identity.segments) == 1 or f"Input:{name}" in graph.inputs:
         return Subject("input", text, value=_input(graph, text))
     job = str(CanonicalId("Job", identity.imports, identity.segments[:1]))

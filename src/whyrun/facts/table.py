@@ -14,11 +14,12 @@ import msgspec
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from whyrun.ids import OPEN
+from whyrun.ids import OPEN, own_name, place_of_texts
 
 if TYPE_CHECKING:
     from whyrun.evidence.queries.current import CurrentArtifact
-    from whyrun.graph.tables import ArtifactSpec, Graph
+    from whyrun.graph.paths import ArtifactSpec
+    from whyrun.graph.tables import Graph
     from whyrun.ids import Index
     from whyrun.project import Project
 
@@ -54,8 +55,8 @@ def possible_patterns(graph: Graph) -> list[str]:
         leaves = {spec.output for spec in table.artifacts if spec.is_leaf}
         for spec in table.artifacts:
             if spec.is_leaf or (spec.type in _VALUES and spec.output not in leaves):
-                loops = "[*]" * len(table.decl.loops)
-                found.append(f"Artifact:{table.name}.{spec.output}{loops}{_any_index_of(spec)}")
+                before, loops = place_of_texts(table.name, table.levels, ["*"] * len(table.decl.loops))
+                found.append(f"Artifact:{before}.{spec.output}{loops}{_any_index_of(spec)}")
     return list(dict.fromkeys(found))
 
 
@@ -132,7 +133,7 @@ def _add(
     for node in nodes:
         table, position = graph.table_at(node)
         indices = ["?" if index is OPEN else index for index in table.rows[position]]
-        row = tuple(zip(table.decl.loops, indices, strict=True))
+        row = tuple(zip(map(own_name, table.decl.loops), indices, strict=True))
         for spec in table.artifacts:
             artifact = next(artifacts)
             if artifact.id != pattern and not matcher.matches(artifact.id):

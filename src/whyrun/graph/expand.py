@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -13,13 +13,24 @@ from whyrun.errors import Diagnostic, InvalidError
 from whyrun.graph.inputs import Scope
 from whyrun.graph.layers import check_cycles
 from whyrun.graph.loops import loop_values, rows_of
-from whyrun.graph.ragged import Ragged, Recorded, Results, is_open, nothing_recorded, texts_of
+from whyrun.graph.paths import ArtifactSpec
+from whyrun.graph.ragged import (
+    NOT_NESTED,
+    Nest,
+    Ragged,
+    Recorded,
+    Results,
+    is_open,
+    levels_of,
+    nested,
+    nothing_recorded,
+    texts_of,
+)
 from whyrun.graph.resolve import Resolver
 from whyrun.graph.slots import fill, with_action
 from whyrun.graph.tables import (
     AlignedArtifact,
     ArtifactAt,
-    ArtifactSpec,
     Column,
     Computed,
     Condition,
@@ -32,7 +43,7 @@ from whyrun.graph.tables import (
     SameTerm,
     Slot,
 )
-from whyrun.ids import OPEN, Index, format_indices
+from whyrun.ids import OPEN, Index, absolute, format_indices
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import At, JobDecl, LeafDecl, Loop, OutputDecl, OutputRef, Workflow
 from whyrun.workflow.values import MAX_INSTANCES
@@ -50,8 +61,8 @@ def expand(
     """
     diagnostics: list[Diagnostic] = []
     tables: dict[str, JobTable] = {}
-    results = Results(recorded)
-    scopes = list(_scopes(workflow, "", inputs, tables, {}, diagnostics, results))
+    results = Results(recorded, levels=dict(levels_of(workflow)))
+    scopes = list(_Scopes(inputs, tables, diagnostics, results, {}).of(workflow, "", NOT_NESTED, {}))
     # Tables are sorted by name, so that the number of a node, and every list that is sorted by node, does not depend on
     # the order in the file.
     jobs = [(scope.prefix + name, scope, decl) for scope, flow in scopes for name, decl in flow.jobs.items()]
@@ -79,22 +90,30 @@ def _stop_if(diagnostics: list[Diagnostic]) -> None:
         raise InvalidError(sorted(set(diagnostics), key=lambda d: (d.file or "", d.line or 0, d.column or 0, d.code)))
 
 
-def _scopes(
-    workflow: Workflow,
-    prefix: str,
-    inputs: Mapping[str, InputValue],
-    tables: dict[str, JobTable],
-    of_table: dict[str, Scope],
-    diagnostics: list[Diagnostic],
-    results: Results,
-) -> Iterator[tuple[Scope, Workflow]]:
-    loops: dict[str, Sequence[Index]] = {}
-    for loop in workflow.loops.values():
-        loops[loop.name] = loop_values(loop, prefix, inputs, diagnostics, loops, results)
-    positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
-    yield Scope(prefix, loops, positions, tables, of_table, inputs, diagnostics), workflow
-    for name, imported in workflow.imports.items():
-        yield from _scopes(imported.workflow, f"{prefix}{name}/", inputs, tables, of_table, diagnostics, results)
+class _Scopes(NamedTuple):
+    """Makes the scope of each file, as each import has it."""
+
+    inputs: Mapping[str, InputValue]
+    tables: dict[str, JobTable]
+    diagnostics: list[Diagnostic]
+    results: Results
+    of_table: dict[str, Scope]
+
+    def of(
+        self, workflow: Workflow, prefix: str, nest: Nest, outer: Mapping[str, Sequence[Index]]
+    ) -> Iterator[tuple[Scope, Workflow]]:
+        """`outer`: the loops of the imports that lead to it."""
+        loops = dict(outer)
+        for loop in workflow.loops.values():
+            loops[loop.name] = loop_values(loop, prefix, self.inputs, self.diagnostics, loops, self.results, nest)
+        positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
+        yield (
+            Scope(prefix, loops, positions, self.tables, self.of_table, self.inputs, self.diagnostics, nest=nest),
+            workflow,
+        )
+        for name, imported in workflow.imports.items():
+            inner_nest, inner_outer = nested(nest, prefix, imported, loops)
+            yield from self.of(imported.workflow, f"{prefix}{name}/", inner_nest, inner_outer)
 
 
 def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> None:
@@ -122,7 +141,10 @@ def _make_table(scope: Scope, decl: JobDecl, tables: dict[str, JobTable]) -> Non
     name = scope.prefix + decl.name
     opens = any(is_open(scope.loops[loop]) for loop in decl.loops)
     open_rows = frozenset(p for p, row in enumerate(made[0]) if OPEN in row) if opens else frozenset[int]()
-    tables[name] = JobTable(len(tables), name, decl, made[0], made[1], base, artifacts=artifacts, open_rows=open_rows)
+    levels = tuple(map(len, scope.nest.levels)) if scope.nest.repeats else ()
+    tables[name] = JobTable(
+        len(tables), name, decl, made[0], made[1], base, artifacts=artifacts, open_rows=open_rows, levels=levels
+    )
     scope.of_table[name] = scope
 
 
@@ -165,8 +187,8 @@ def _gates(scope: Scope, flow: Workflow, table: JobTable) -> tuple[tuple[int, Co
     """The results that loops of the job go over, the outer ones first."""
     gates: list[tuple[int, Column]] = []
     for number, name in enumerate(table.decl.loops):
-        source = flow.loops[name].source
-        if isinstance(source, OutputRef) and scope.prefix + source.job in scope.tables:
+        source = flow.loops[name].source if name in flow.loops else None  # else it is a loop of an import, over inputs
+        if isinstance(source, OutputRef) and absolute(scope.prefix, source.job) in scope.tables:
             gates.append((number, Resolver(scope, table).operand(source, optional=True)))
     return tuple(gates)
 

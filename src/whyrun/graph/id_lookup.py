@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from whyrun.errors import WhyrunError
-from whyrun.ids import format_indices, parse_id
+from whyrun.ids import format_indices, names_and_indices, parse_id, split_folder
 from whyrun.workflow.arrays import is_array
 
 if TYPE_CHECKING:
@@ -29,16 +29,24 @@ class _ByName:
             rows = self._rows[table.name] = {each: row for row, each in enumerate(table.texts)}
         return rows.get(text)
 
+    def _split(self, path: str) -> tuple[str, str]:
+        """The name of a job, and the text of its indices."""
+        if "]/" in path and split_folder(path)[0]:
+            name, indices = names_and_indices(path)
+            return name, "".join(indices)
+        name, bracket, rest = path.partition("[")
+        return name, bracket + rest
+
 
 class NodesByName(_ByName, Mapping[str, int]):
     """Job ID → node."""
 
     def __getitem__(self, job: str) -> int:
         kind, _, path = job.partition(":")
-        name, bracket, rest = path.partition("[")
+        name, text = self._split(path)
         table = self._by_name.get(name) if kind == "Job" else None
-        row = None if table is None else self._row(table, bracket + rest)
-        if table is None or row is None:
+        row = None if table is None else self._row(table, text)
+        if table is None or row is None or (table.levels and table.path(row) != path):
             raise KeyError(job)
         return table.base + row
 
@@ -61,8 +69,10 @@ class ArtifactsByName(_ByName, Mapping[str, "ArtifactAt"]):
         from whyrun.graph.tables import ArtifactAt
 
         kind, _, path = artifact.partition(":")
-        name, _, tail = path.partition(".")
-        table = self._by_name.get(name) if kind == "Artifact" else None
+        folder, own = split_folder(path)
+        name, _, tail = own.partition(".")
+        imports, outer = self._split(folder)
+        table = self._by_name.get(imports + name) if kind == "Artifact" else None
         if table is None:
             raise KeyError(artifact)
         if any(spec.leaf_by_row is not None for spec in table.artifacts):
@@ -70,12 +80,12 @@ class ArtifactsByName(_ByName, Mapping[str, "ArtifactAt"]):
         for number, spec in enumerate(table.artifacts):
             rest = tail.removeprefix(spec.output)
             if tail.startswith(spec.output) and rest.endswith(spec.leaf):
-                row = self._row(table, rest.removesuffix(spec.leaf))
-                if row is not None:
+                row = self._row(table, outer + rest.removesuffix(spec.leaf))
+                if row is not None and (not table.levels or table.artifact_id(number, row) == artifact):
                     return ArtifactAt(table.number, number, row)
-        return self._element(table, artifact, tail)
+        return self._element(table, artifact, outer, tail)
 
-    def _element(self, table: JobTable, artifact: str, tail: str) -> ArtifactAt:
+    def _element(self, table: JobTable, artifact: str, outer: str, tail: str) -> ArtifactAt:
         """An element that an array may have: which ones it has is in the log."""
         from whyrun.graph.tables import ArtifactAt
 
@@ -86,7 +96,7 @@ class ArtifactsByName(_ByName, Mapping[str, "ArtifactAt"]):
                     indices = parse_id(artifact).segments[1].indices
                 except WhyrunError:
                     raise KeyError(artifact) from None
-                row = self._row(table, format_indices(indices[:-1]))
+                row = self._row(table, outer + format_indices(indices[:-1]))
                 if row is not None and artifact.endswith(format_indices(indices)):
                     return ArtifactAt(table.number, number, row, indices[-1])
         raise KeyError(artifact)

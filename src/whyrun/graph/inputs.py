@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.graph.paths import LoopWords
+from whyrun.graph.ragged import NOT_NESTED, Nest, input_name
 from whyrun.graph.tables import (
     Absent,
     AlignedArtifact,
@@ -27,7 +28,7 @@ from whyrun.graph.tables import (
     SameTerm,
     Source,
 )
-from whyrun.ids import OPEN, CanonicalId, Index, Segment, format_index, format_indices, parse_id_of, part_id
+from whyrun.ids import OPEN, CanonicalId, Index, Segment, absolute, format_index, format_indices, parse_id_of, part_id
 from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import All, At, InputRef, Loop, Ref, Selector, Type
@@ -180,6 +181,7 @@ class Scope(msgspec.Struct, eq=False):
     leaves: dict[int, dict[tuple[str, Leaf], tuple[int, Leaf]]] = {}
     words: dict[tuple[int, int], LoopWords] = {}
     rows_at: dict[tuple[int, tuple[int, ...]], dict[tuple[Index, ...], list[int]]] = {}
+    nest: Nest = NOT_NESTED
 
 
 def _orders(base: str, value: InputValue, depth: int) -> list[Order | None]:
@@ -236,12 +238,29 @@ class InputResolver:
     # -- inputs --
 
     def input(self, ref: InputRef, holes: bool) -> OperandColumn:
-        base = f"Input:{self.scope.prefix}{ref.name}"
+        if self.scope.nest.repeats:
+            return self._nested(ref, holes)
+        return self._input(ref, f"Input:{absolute(self.scope.prefix, ref.name)}", holes)
+
+    def _nested(self, ref: InputRef, holes: bool) -> OperandColumn:
+        """In an import that runs for loops: each of its indices has inputs of its own."""
+        prefix, name = input_name(self.scope.prefix, ref.name)
+        terms: list[Any] = [Absent()] * len(self.table)
+        for folder, positions in self.scope.nest.positions(prefix, self.loops, self.table.rows).items():
+            part = InputResolver(self.scope, self.table.part(positions), self.kind)
+            part._reported, part._wholes = self._reported, self._wholes
+            if folder is not None:
+                column = part._input(ref, f"Input:{folder}{name}", holes)
+                for number, position in enumerate(positions):
+                    terms[position] = column.at(number)
+        return EachTerm(terms)
+
+    def _input(self, ref: InputRef, base: str, holes: bool) -> OperandColumn:
         whole = self.scope.inputs.get(base)
         if whole is None:  # reported already: the input has no value
             return SameTerm(Absent())  # type: ignore[arg-type]
         if ref.fields:
-            return self._fields(ref, holes)
+            return self._fields(ref, base, holes)
         if not ref.selectors:
             return SameTerm(InputAt(base, whole))
         along = self._along_loop(ref, base, whole)
@@ -267,10 +286,10 @@ class InputResolver:
             return SameTerm(at(0) if len(self.table) else Absent())  # type: ignore[arg-type]
         return EachTerm([at(p) for p in range(len(self.table))])  # type: ignore[misc]
 
-    def _fields(self, ref: InputRef, holes: bool) -> OperandColumn:
+    def _fields(self, ref: InputRef, base: str, holes: bool) -> OperandColumn:
         """`inputs.Sheet[sample].mask`: each field is an input of its own."""
         self._wholes.append(replace(ref, fields=()))
-        column = self.input(self._wholes[-1], holes)
+        column = self._input(self._wholes[-1], base, holes)
         keys_at = self._indices(ref.fields, [None] * len(ref.fields))
         cache: dict[Any, Operand] = {}
 

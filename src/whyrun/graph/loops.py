@@ -9,16 +9,18 @@ from typing import Any
 
 from whyrun.errors import Diagnostic
 from whyrun.graph.inputs import Scope
-from whyrun.graph.ragged import Ragged, Refused, Results, is_open, rows_over, texts_of
+from whyrun.graph.ragged import NOT_NESTED, Nest, Ragged, Refused, Results, is_open, rows_over, texts_of
 from whyrun.graph.resolve import Resolver
 from whyrun.graph.slots import values_of
 from whyrun.graph.tables import InputAt, JobTable
 from whyrun.graph.template import inputs_of_loop
-from whyrun.ids import OPEN, Index, format_index, format_indices, job_of
+from whyrun.ids import OPEN, Index, absolute, format_index, format_indices, job_of, own_name, place_of
 from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import At, InputRef, JobDecl, Loop, LoopDecl, OutputRef, Selector
 from whyrun.workflow.values import MAX_INSTANCES, RANGE, TOO_LONG, not_an_array
+
+NO_LEVELS: Mapping[str, tuple[int, ...]] = {}
 
 
 def loop_values(
@@ -28,15 +30,17 @@ def loop_values(
     diagnostics: list[Diagnostic],
     known: Mapping[str, Sequence[Index]],
     results: Results,
+    nest: Nest = NOT_NESTED,
 ) -> Sequence[Index]:
     """`known`: the loops that its source may use."""
     if isinstance(loop.source, OutputRef):
         return _result_axis(loop, loop.source, prefix, known, results)
-    if any(f"Input:{prefix}{name}" not in inputs for name in inputs_of_loop(loop)):
+    folder = nest.first_folder(prefix)
+    if folder is None or any(f"Input:{folder}{name}" not in inputs for name in inputs_of_loop(loop)):
         return ()  # reported: an input has no value
     before = len(diagnostics)
     rows = [row for row in rows_over(loop.after, known) if OPEN not in row]
-    sources = _sources(loop, prefix, inputs, diagnostics, known, rows)
+    sources = _sources(loop, prefix, inputs, diagnostics, known, rows, nest)
     if len(diagnostics) > before:
         return ()
     of = {}
@@ -58,7 +62,7 @@ def _result_axis(
         if OPEN in row:
             continue
         of[row] = (OPEN,)
-        id_ = result_id(source, prefix, dict(zip(loop.after, row, strict=True)))
+        id_ = result_id(source, prefix, dict(zip(loop.after, row, strict=True)), results.levels)
         made = results.recorded(id_)
         if made is None:
             continue
@@ -80,14 +84,20 @@ def _result_axis(
     return Ragged.made(loop.after, of, is_open=True)
 
 
-def result_id(source: OutputRef, prefix: str, at: Mapping[str, Index]) -> str:
+def result_id(
+    source: OutputRef, prefix: str, at: Mapping[str, Index], levels: Mapping[str, tuple[int, ...]] = NO_LEVELS
+) -> str:
     """The artifact that a loop goes over, at these indices of the loops before it."""
 
     def indices(selectors: Sequence[Selector]) -> str:
         return format_indices([at[selector.loop] for selector in selectors if isinstance(selector, Loop)])
 
     leaf = "".join(f".{name}{indices(selectors)}" for name, selectors in source.leaf)
-    return f"Artifact:{prefix}{source.job}.{source.output}{indices(source.selectors)}{leaf}"
+    job = absolute(prefix, source.job)
+    of_imports = levels.get(job[: len(job) - len(own_name(job))], ())
+    row = [at[selector.loop] for selector in source.selectors if isinstance(selector, Loop)]
+    before, after = place_of(job, of_imports, row)
+    return f"Artifact:{before}.{source.output}{after}{leaf}"
 
 
 def _sources(
@@ -97,20 +107,21 @@ def _sources(
     diagnostics: list[Diagnostic],
     known: Mapping[str, Sequence[Index]],
     rows: Sequence[tuple[Index, ...]],
+    nest: Nest,
 ) -> Sequence[Any]:
     """By row of the loops that it depends on: an input, a number, the ends of a range, or values."""
     source = loop.source
     if isinstance(source, InputRef) and not source.fields and not loop.after:
         try:
             indices = tuple(s.index for s in source.selectors if isinstance(s, At))
-            return [element(inputs[f"Input:{prefix}{source.name}"], indices)]
+            return [element(inputs[f"Input:{nest.first_folder(prefix)}{source.name}"], indices)]
         except IndexProblem as problem:
             diagnostics.append(loop.place.diagnostic(problem.code, f"loop `{loop.name}`: {problem}"))
             return ()
     if not inputs_of_loop(loop) and not loop.after:
         return [source]
     position = {name: {value: i for i, value in enumerate(known[name])} for name in loop.after}
-    scope = Scope(prefix, known, position, {}, {}, inputs, diagnostics)
+    scope = Scope(prefix, known, position, {}, {}, inputs, diagnostics, nest=nest)
     decl = JobDecl(name=loop.name, place=loop.place, loops=loop.after)
     table = JobTable(0, loop.name, decl, rows, texts_of(rows), 0)
     if isinstance(source, InputRef):
@@ -192,11 +203,13 @@ def rows_of(scope: Scope, decl: JobDecl) -> Sequence[tuple[Index, ...]]:
         drops = [[(number[loop], value) for loop, value in entry.items()] for entry in decl.exclude]
         rows = [row for row in rows if not any(all(row[i] == value for i, value in drop) for drop in drops)]
     known = set(rows) if decl.include else set()
+    outer = [loop for loop in decl.loops if loop.startswith("/")]  # of imports, which `include:` does not know
     for entry in decl.include:
-        added = tuple(entry[loop] for loop in decl.loops)
-        if added not in known:
-            known.add(added)
-            rows.append(added)
+        for before in rows_over(outer, scope.loops):
+            added = (*before, *(entry[loop] for loop in decl.loops[len(outer) :]))
+            if added not in known:
+                known.add(added)
+                rows.append(added)
     return rows
 
 

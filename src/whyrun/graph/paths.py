@@ -1,4 +1,4 @@
-"""Published paths, a column at a time: their texts, and facts about whole columns without a look at each path. Pure."""
+"""Outputs of a job, a column at a time: artifacts and published paths, and facts about whole columns of paths. Pure."""
 
 from __future__ import annotations
 
@@ -22,6 +22,36 @@ _SURELY_SHORT = LONGEST_NAME // 4  # characters, of at most four bytes each
 _TOO_LONG = lazy_regex(rb"[^/\n]{%d}|[^\n]{%d}" % (LONGEST_NAME + 1, LONGEST_PATH + 1))
 _WORDS = lazy_regex(r"[A-Za-z0-9_-]+(?:\n[A-Za-z0-9_-]+)*")
 _WORD = "x"  # stands for any letter of a word: only the length of a word can make a path unusual
+
+
+class ArtifactSpec(msgspec.Struct, frozen=True):
+    """One declared output, or one declared leaf of it, for all rows of a table."""
+
+    output: str
+    type: str
+    leaf: str = ""  # ".Segments[0].HasTransition"; "" for the output itself
+    leaf_by_row: Sequence[str] | None = None  # where the leaf's path uses the job's own loop
+
+    def leaf_at(self, position: int) -> str:
+        return self.leaf if self.leaf_by_row is None else self.leaf_by_row[position]
+
+    def key_at(self, position: int) -> str:
+        """The name within its step: `Story` or `Story.Segments[0].HasTransition`."""
+        return self.output + self.leaf_at(position)
+
+    @property
+    def is_leaf(self) -> bool:
+        return bool(self.leaf) or self.leaf_by_row is not None
+
+
+class OutputColumn(msgspec.Struct, frozen=True):
+    name: str
+    type: str
+    suffix: str
+    paths: Sequence[str] | None  # published site by row, relative to the project: see `ids.site_of`
+    append: bool = False  # the sites are sections of shared files
+    head: str | None = None  # what all paths begin with: see `PathTexts`
+    keys: Sequence[str] | None = None  # of sections without a path: the action must name their file
 
 
 class LoopWords:

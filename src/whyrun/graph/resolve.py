@@ -39,7 +39,7 @@ from whyrun.graph.tables import (
     Source,
     sources_of,
 )
-from whyrun.ids import OPEN, Index, format_index, format_indices, parse_id
+from whyrun.ids import OPEN, Index, absolute, format_index, format_indices, own_name, parse_id
 from whyrun.workflow.arrays import Every
 from whyrun.workflow.expressions.expression import ExpressionError, evaluate
 from whyrun.workflow.model import (
@@ -119,7 +119,7 @@ class Resolver(InputResolver):
         ref = fan_in.ref
         name = ref.job if isinstance(ref, OutputRef) else ref.name
         decl = JobDecl(name=name, place=fan_in.place, loops=fan_in.loops)
-        members = JobTable(0, self.scope.prefix + name, decl, rows, [format_indices(row) for row in rows], 0)
+        members = JobTable(0, absolute(self.scope.prefix, name), decl, rows, [format_indices(row) for row in rows], 0)
         resolver = Resolver(self.scope, members, "Job" if isinstance(ref, OutputRef) else "Input")
         columns = [resolver.operand(r, optional=i in predicate.optional) for i, r in enumerate(predicate.refs)]
         found: list[bool] = []
@@ -163,7 +163,7 @@ class Resolver(InputResolver):
     # -- artifacts --
 
     def _output(self, ref: OutputRef, holes: bool) -> OperandColumn:
-        target = self.scope.tables[self.scope.prefix + ref.job]
+        target = self.scope.tables[absolute(self.scope.prefix, ref.job)]
         if target.open_rows and self._refuses_open(ref, target):
             return SameTerm(Absent())  # type: ignore[arg-type]  # reported
         if len(ref.selectors) > len(target.decl.loops):  # of an array
@@ -175,7 +175,9 @@ class Resolver(InputResolver):
         scope = self.scope.of_table[target.name]
 
         def of_loop(loop: str) -> Order:
-            return Order(scope.loops[loop], scope.loop_position[loop], f"the loop `{loop}` of `{target.name}`")
+            return Order(
+                scope.loops[loop], scope.loop_position[loop], f"the loop `{own_name(loop)}` of `{target.name}`"
+            )
 
         axes = [of_loop(loop) for loop in target.decl.loops]
         leaf_axes = _leaf_orders(target.decl.outputs[ref.output].leaves, ref, of_loop)
@@ -246,8 +248,9 @@ class Resolver(InputResolver):
             own = isinstance(selector, Loop) and selector.loop == loop and scope is self.scope
             if isinstance(selector, All) or own or not is_open(scope.loops[loop]):
                 continue
-            message = f"`[{selector}]` picks one of `{target.name}`, and the values of `{loop}` are known only in a run"
-            hint = f"take all of them with `[:]`, or let this job run for [{loop}] too"
+            name = own_name(loop)
+            message = f"`[{selector}]` picks one of `{target.name}`, and the values of `{name}` are known only in a run"
+            hint = f"take all of them with `[:]`, or let this job run for [{name}] too"
             self._report(ref, "LOOP_MISMATCH", message, 0, hint)
             return True
         return False
@@ -333,8 +336,9 @@ class Resolver(InputResolver):
                     self._report_spelling(ref, f"[{format_index(index)}]", f"[{format_index(known[0])}]", position)
                 continue
             values = few([format_index(value) for value in scope.loops[loop]])
-            message = f"`{format_index(index)}` is not a value of `{loop}`, the loop of `{target.name}` here"
-            hint = f"its values are {values}; the order of the loops is `{ref.output}[{', '.join(target.decl.loops)}]`"
+            message = f"`{format_index(index)}` is not a value of `{own_name(loop)}`, the loop of `{target.name}` here"
+            order = ", ".join(map(own_name, target.decl.loops))
+            hint = f"its values are {values}; the order of the loops is `{ref.output}[{order}]`"
             self._report(ref, "INDEX_OUT_OF_RANGE", message, position, hint)
             return
 

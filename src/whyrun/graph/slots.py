@@ -12,7 +12,7 @@ from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import Diagnostic
 from whyrun.graph.fingerprint import SUFFIX_OF_TYPE, suffix_of_path
 from whyrun.graph.inputs import OperandColumn, Scope, input_operand_value
-from whyrun.graph.paths import LoopWords, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
+from whyrun.graph.paths import LoopWords, OutputColumn, PathTexts, are_all_plain, loop_parts, loop_paths, same_path
 from whyrun.graph.resolve import Resolver
 from whyrun.graph.tables import (
     Absent,
@@ -26,14 +26,13 @@ from whyrun.graph.tables import (
     InputAt,
     JobTable,
     Known,
-    OutputColumn,
     SameTerm,
     Slot,
     Term,
     sources_of,
 )
 from whyrun.graph.template import compute, contains_binding, expressions_in, inputs_in, optional_operands, uses_loops
-from whyrun.ids import SECTION_MARK, Index
+from whyrun.ids import SECTION_MARK, Index, absolute, file_name, split_folder, whole_input, without_indices
 from whyrun.workflow.arrays import is_array
 from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
 from whyrun.workflow.fields import USES, path_problem
@@ -117,7 +116,7 @@ class _Filler:
         if self.reads_late_env(template):
             return SameTerm(UNKNOWN)
         later = any(_reads_artifacts(column) for column in operands)
-        if later and not uses_loops(template) and rows:
+        if later and not self.varies(template) and rows:
             return SameTerm(Computed(template, tuple(c.at(0) for c in operands), self.names(0)))  # type: ignore[misc]
         if later:
             terms = [
@@ -125,9 +124,14 @@ class _Filler:
                 for p in rows
             ]
             return EachTerm(terms)
-        if not uses_loops(template):
-            return SameTerm(self.known(template, operands, 0, place) if rows else UNKNOWN)
+        if not self.varies(template):
+            first = next((p for p in rows if p not in self.table.open_rows), 0)  # a row `[?]` has no values
+            return SameTerm(self.known(template, operands, first, place) if rows else UNKNOWN)
         return EachTerm([self.known(template, operands, p, place) for p in rows])
+
+    def varies(self, template: Template) -> bool:
+        """May its value differ between the rows? In an import that runs for loops, each index has its own inputs."""
+        return uses_loops(template) or (self.scope.nest.repeats and bool(inputs_in([template])))
 
     def operands(self, template: Template) -> list[OperandColumn]:
         found = []
@@ -180,7 +184,7 @@ class _Filler:
     def _of_sheet(self, terms: Sequence[Any]) -> str | None:
         """A hint: the file to correct, if the expression reads a row of a sample sheet."""
         for term in terms:
-            whole = self.scope.inputs.get(term.id.partition("[")[0]) if isinstance(term, InputAt) else None
+            whole = self.scope.inputs.get(whole_input(term.id)) if isinstance(term, InputAt) else None
             if whole is not None and whole.path is not None and whole.elements is not None:
                 return f"`{term.id}` is in `{whole.path}`"
         return None
@@ -207,7 +211,7 @@ class _Filler:
         condition = None
         if decl.condition is not None and not self.reads_late_env(decl.condition):
             columns = self.operands(decl.condition)
-            same = not uses_loops(decl.condition) and len(table) > 0
+            same = not self.varies(decl.condition) and len(table) > 0
             terms = [
                 Computed(decl.condition, tuple(c.at(p) for c in columns), self.names(p))  # type: ignore[misc]
                 for p in range(1 if same else len(table))
@@ -218,7 +222,7 @@ class _Filler:
             slots=tuple(sorted(self.slots, key=lambda slot: slot.name)),
             condition=condition,
             outputs=tuple(self.output(decl.outputs[name]) for name in sorted(decl.outputs)),
-            needs=tuple(self.scope.tables[self.scope.prefix + job].number for job in decl.needs),
+            needs=tuple(self.scope.tables[absolute(self.scope.prefix, job)].number for job in decl.needs),
         )
 
     def output(self, output: OutputDecl) -> OutputColumn:
@@ -227,7 +231,7 @@ class _Filler:
             keys = self.section_keys(output) if output.append else None
             return OutputColumn(output.name, output.type, suffix, None, append=output.append, keys=keys)
         place = self.place(f"outputs.{output.name}.path")
-        found = self.path_texts(output.path, place, self.scope.prefix)
+        found = self.path_texts(output.path, place, published=True)
         keys = self.section_keys(output) if output.append else None
         if found is None or (output.append and keys is None):
             return OutputColumn(output.name, output.type, "", None)
@@ -267,9 +271,16 @@ class _Filler:
                 break  # one problem per output is enough
         return keys
 
-    def path_texts(self, template: Template, place: Place, prefix: str = "") -> PathTexts | None:
-        """By row. None if one is not known, which is reported."""
+    def path_texts(self, template: Template, place: Place, *, published: bool = False) -> PathTexts | None:
+        """By row. None if one is not known, which is reported. Published paths lie in the folder of the import."""
         rows = len(self.table)
+        if published and self.table.levels:
+            inside = self.path_texts(template, place)
+            if inside is None:
+                return None
+            texts = [import_folder(self.table, p) + text for p, text in enumerate(inside.texts)]
+            return PathTexts(texts, are_all_plain(texts))
+        prefix = self.scope.prefix if published else ""
         if isinstance(template, str):
             return same_path(prefix + template, rows)
         simple = loop_parts(template, self.decl.loops)
@@ -310,6 +321,18 @@ class _Filler:
         return str(PurePosixPath(path))
 
 
+def import_folder(table: JobTable, position: int) -> str:
+    """The folder that the paths of an imported job lie in: `Intro/`; of an import with loops `Video/ada/`."""
+    names = table.name.split("/")[:-1]
+    if not table.levels:
+        return "".join(f"{name}/" for name in names)
+    row, at, parts = table.rows[position], 0, list[str]()
+    for name, count in zip(names, table.levels, strict=True):
+        parts += [name, *(file_name(str(index)) for index in row[at : at + count])]
+        at += count
+    return "".join(f"{part}/" for part in parts)
+
+
 def fill(scope: Scope, workflow: Workflow, table: JobTable) -> JobTable:
     """The table with its slots, condition, outputs and needs."""
     return _Filler(scope, workflow.name, table).filled()
@@ -334,17 +357,35 @@ def declared_jobs(
 
 
 def with_action(decl: JobDecl, prefix: str, inputs: Mapping[str, InputValue], problems: list[Diagnostic]) -> JobDecl:
-    if decl.uses_by is None or any(f"Input:{prefix}{name}" not in inputs for name in inputs_in([decl.uses_by])):
+    if decl.uses_by is None:
         return decl
     place = decl.places.get("uses", decl.place)
     table = JobTable(0, prefix + decl.name, JobDecl(name=decl.name, place=decl.place), [()], [""], 0)
-    (uses,) = values_of(Scope(prefix, {}, {}, {}, {}, inputs, problems), table, decl.uses_by, place)
-    if isinstance(uses, str) and USES.fullmatch(uses):
-        return replace(decl, uses=uses)
-    if uses is not ABSENT:
-        message = f"`uses` of job `{decl.name}` is {uses!r}, which cannot be the name of an action"
-        problems.append(place.diagnostic("INVALID_USES", message, "write `shell`, `python`, …"))
-    return decl
+    found: dict[str, str] = {}
+    for folder in _folders(prefix, inputs_in([decl.uses_by]), inputs):
+        (uses,) = values_of(Scope(folder, {}, {}, {}, {}, inputs, problems), table, decl.uses_by, place)
+        if isinstance(uses, str) and USES.fullmatch(uses):
+            found.setdefault(uses, folder[:-1])
+        elif uses is not ABSENT:
+            message = f"`uses` of job `{decl.name}` is {uses!r}, which cannot be the name of an action"
+            problems.append(place.diagnostic("INVALID_USES", message, "write `shell`, `python`, …"))
+            return decl
+    if len(found) > 1:
+        names = " and ".join(f"`{uses}` in `{folder}`" for uses, folder in list(found.items())[:2])
+        message = f"`uses` of job `{decl.name}` is not the same at all indices of its import: {names}"
+        problems.append(place.diagnostic("INVALID_USES", message, "write an import for each action"))
+    return replace(decl, uses=next(iter(found))) if len(found) == 1 else decl
+
+
+def _folders(prefix: str, names: set[str], inputs: Mapping[str, InputValue]) -> list[str]:
+    """What the IDs of a file's inputs begin with: `Video[ada]/`, `Video[bob]/`, as far as all of these are known."""
+    wanted = {f"Input:{prefix}{name}" for name in names}
+    found: dict[str, int] = {}
+    for id_ in inputs:
+        if without_indices(id_) in wanted:
+            folder = split_folder(id_)[0].removeprefix("Input:")
+            found[folder] = found.get(folder, 0) + 1
+    return [folder for folder, number in found.items() if number == len(wanted)] if wanted else [prefix]
 
 
 def _constant_tail(template: Template) -> str | None:

@@ -14,10 +14,12 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.graph.id_lookup import ArtifactsByName, NodesByName
+from whyrun.graph.paths import ArtifactSpec, OutputColumn
 from whyrun.graph.ragged import Results
-from whyrun.ids import Index, format_index
+from whyrun.ids import Index, format_index, format_indices, place_of
 from whyrun.workflow.arrays import Every
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Expression, JobDecl, Opens, Place, Workflow
@@ -144,36 +146,6 @@ class Slot(msgspec.Struct, frozen=True):
         return f"Input:{job}.{self.area}.{tail}"
 
 
-class ArtifactSpec(msgspec.Struct, frozen=True):
-    """One declared output, or one declared leaf of it, for all rows of a table."""
-
-    output: str
-    type: str
-    leaf: str = ""  # ".Segments[0].HasTransition"; "" for the output itself
-    leaf_by_row: Sequence[str] | None = None  # where the leaf's path uses the job's own loop
-
-    def leaf_at(self, position: int) -> str:
-        return self.leaf if self.leaf_by_row is None else self.leaf_by_row[position]
-
-    def key_at(self, position: int) -> str:
-        """The name within its step: `Story` or `Story.Segments[0].HasTransition`."""
-        return self.output + self.leaf_at(position)
-
-    @property
-    def is_leaf(self) -> bool:
-        return bool(self.leaf) or self.leaf_by_row is not None
-
-
-class OutputColumn(msgspec.Struct, frozen=True):
-    name: str
-    type: str
-    suffix: str
-    paths: Sequence[str] | None  # published site by row, relative to the project: see `site_of`
-    append: bool = False  # the sites are sections of shared files
-    head: str | None = None  # what all paths begin with: see `PathTexts`
-    keys: Sequence[str] | None = None  # of sections without a path: the action must name their file
-
-
 class Condition(msgspec.Struct, frozen=True):
     expression: Expression
     operands: Column | None  # rows of Computed, whose operands are those of expression.refs
@@ -203,6 +175,7 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
     only_paths: bool = False  # a plan of an older Whyrun, whose actions received the content of no text
     open_rows: frozenset[int] = frozenset()  # `[?]`: each stands for all rows of a loop that is not known
     gates: tuple[tuple[int, Column], ...] = ()  # of a loop over a result: its place in `for:`, and the result by row
+    levels: tuple[int, ...] = ()  # of an import that runs for loops: how many of the indices each import has
     observed: Slot | None = None  # what other jobs publish and earlier attempts read undeclared: groups of artifacts
 
     def __len__(self) -> int:
@@ -210,17 +183,42 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def path(self, position: int) -> str:
         """The job ID without its kind."""
+        if self.levels:
+            return "".join(self.ends_at(position))
         return self.name + self.texts[position]
 
+    def ends_at(self, position: int) -> tuple[str, str]:
+        """What comes before an output in its IDs, and what after it: `Video[ada]/Clip`, `[0]`."""
+        if not self.levels:
+            return self.name, self.texts[position]
+        outer, heads = self.rows[position][: sum(self.levels)], self.__dict__.setdefault("heads", {})
+        if outer not in heads:
+            heads[outer] = place_of(self.name, self.levels, outer)[0], len(format_indices(outer))
+        head, cut = heads[outer]
+        return head, self.texts[position][cut:]
+
     def job_id(self, position: int) -> str:
-        return f"Job:{self.name}{self.texts[position]}"
+        return f"Job:{self.path(position)}"
+
+    def output_id(self, output: str, position: int) -> str:
+        before, after = self.ends_at(position)
+        return f"Artifact:{before}.{output}{after}"
 
     def artifact_id(self, artifact: int, position: int) -> str:
-        spec = self.artifacts[artifact]
-        return f"Artifact:{self.name}.{spec.output}{self.texts[position]}{spec.leaf_at(position)}"
+        return (
+            f"{self.output_id(self.artifacts[artifact].output, position)}{self.artifacts[artifact].leaf_at(position)}"
+        )
+
+    def part(self, positions: Sequence[int]) -> JobTable:
+        """Some of its rows, as far as references need them."""
+        rows, texts = [self.rows[p] for p in positions], [self.texts[p] for p in positions]
+        opens = frozenset(number for number, p in enumerate(positions) if p in self.open_rows)
+        return replace(self, rows=rows, texts=texts, open_rows=opens)
 
     def artifact_ids(self, artifact: int) -> list[str]:
         """The whole column of IDs at once; planning calls this most."""
+        if self.levels:
+            return [self.artifact_id(artifact, position) for position in range(len(self))]
         spec = self.artifacts[artifact]
         head = f"Artifact:{self.name}.{spec.output}"
         if spec.leaf_by_row is not None:
@@ -233,6 +231,8 @@ class JobTable(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     @cached_property
     def _job_ids(self) -> list[str]:
+        if self.levels:
+            return [self.job_id(position) for position in range(len(self))]
         return [f"Job:{self.name}{text}" for text in self.texts]
 
     @cached_property
@@ -362,8 +362,7 @@ class Graph(msgspec.Struct, frozen=True, eq=False, dict=True):
                 yield base + row
 
     def dependent_rows(self, node: int) -> Iterator[tuple[int, Sequence[int]]]:
-        """The same as (base of the table, rows). Members of one fan-in share one list object, so that a walk downstream
-        visits each list once: N + M, not N × M."""
+        """The same as (base of the table, rows). Members of a fan-in share one list, which a walk visits once."""
         table, position = self.table_at(node)
         for consumer, column in self._consumers[table.number]:
             if isinstance(column, AlignedArtifact):

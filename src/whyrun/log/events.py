@@ -79,6 +79,8 @@ class PlanComputed(Event, tag="plan_computed"):
     planned: int
     layers: int
     log_position: dict[str, Any] | None
+    stage: int | None = None  # of a stage: its number in the run, and the job over whose results its loops go
+    source: str | None = None
 
 
 class ManifestMaterialized(Event, tag="manifest_materialized"):
@@ -161,6 +163,7 @@ class StepSkipped(Event, tag="step_skipped"):
 class StepBlocked(Event, tag="step_blocked"):
     step_id: str
     because: list[str]
+    problem: str | None = None  # of `[?]`: why its instances could not be planned
 
 
 class ConditionEvaluated(Event, tag="condition_evaluated"):
@@ -310,6 +313,7 @@ _ID_FIELDS: tuple[tuple[str, Kind | None], ...] = (
     ("artifact", "Artifact"),
     ("id", "Input"),
     ("from_step", "Job"),
+    ("source", "Job"),
 )
 _LIST_FIELDS = ("because", "interrupted")  # lists of steps
 
@@ -318,12 +322,12 @@ _LIST_FIELDS = ("because", "interrupted")  # lists of steps
 _NAME = r"[A-Za-z_][A-Za-z0-9_-]*"
 _INDEX = r"\[(?:0|[1-9][0-9]{0,15}|(?!(?i:inf|nan))[A-Za-z_][A-Za-z0-9_.+-]*)\]"
 _SEGMENT = rf"{_NAME}(?:{_INDEX})*"
-_PLAIN = lazy_regex(rf"(Input|Job|Artifact):(?:{_NAME}/)*{_SEGMENT}(?:\.{_SEGMENT})*")
+_PLAIN = lazy_regex(rf"(Input|Job|Artifact):(?:{_SEGMENT}/)*{_SEGMENT}(?:\.{_SEGMENT})*")
 
 # "Job:Tale[2] Artifact:Tale.Story[2].Title": both canonical, and the artifact belongs to the job. The fold checks this
 # for every artifact, so it is one match.
 PLAIN_OWN = lazy_regex(
-    rf"Job:((?:{_NAME}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:{_INDEX}|(?:\.{_SEGMENT})*)"
+    rf"Job:((?:{_SEGMENT}/)*{_NAME})((?:{_INDEX})*) Artifact:\1\.{_NAME}\2(?:{_INDEX}|(?:\.{_SEGMENT})*)"
 )
 
 

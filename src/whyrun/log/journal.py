@@ -29,6 +29,7 @@ from whyrun.log.sync_mark import lines_synced
 
 FIRST_CHAIN = "0" * 64
 EVENTS_FILE = "events.jsonl"
+STAGES_FILE = "stages.jsonl"  # only of a run in which loops over results became known
 STATUS_FILE = "status.json"  # the last thing that completing a run folder writes, after all else is synced
 CHUNK = 4 << 20
 RUN_NAME = lazy_regex(r"r(?!0000)[0-9]{4,}")

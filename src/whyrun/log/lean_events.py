@@ -145,7 +145,8 @@ class RunComplete(Lean, tag="run_complete"):
     state: Literal["succeeded", "failed", "interrupted"]
 
 
-class PlanComputed(Lean, tag="plan_computed"): ...
+class PlanComputed(Lean, tag="plan_computed"):
+    source: str | None = None
 
 
 class ManifestMaterialized(Lean, tag="manifest_materialized"): ...

@@ -70,7 +70,7 @@ class RunOutcome(msgspec.Struct):
             case ev.Comparison() if event.status == "DIFFERENT":
                 self.differences.append(event)
             case ev.PlanComputed():
-                self.planned = event.planned
+                self.planned = event.planned + (self.planned or 0)  # a stage adds to the first plan
             case ev.RunStart():
                 self.start = event
             case ev.RunComplete():

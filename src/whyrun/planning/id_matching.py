@@ -22,9 +22,11 @@ from whyrun.ids import (
     Segment,
     any_index,
     format_index,
-    format_indices,
     job_of,
+    own_name,
     parse_id,
+    place_of,
+    place_of_texts,
     shape_of,
     split_site,
 )
@@ -69,11 +71,12 @@ def _open_rows(graph: Graph, text: str) -> list[int]:
     (first, *_), name = (identity := parse_id(text)).segments, identity.job
     for table in graph.tables:
         if table.name == name:
-            alike = (row for row in table.open_rows if len(table.rows[row]) == len(first.indices))
+            indices = identity.indices_of(first)
+            alike = (row for row in table.open_rows if len(table.rows[row]) == len(indices))
             rows = (
                 row
                 for row in alike
-                if all(at is OPEN or at == index for at, index in zip(table.rows[row], first.indices, strict=True))
+                if all(at is OPEN or at == index for at, index in zip(table.rows[row], indices, strict=True))
             )
             return [table.base + row for row in sorted(rows)][:1]
     return []
@@ -195,7 +198,7 @@ def absent_instance(graph: Graph, text: str, option: str = "") -> WhyrunError | 
     output = f".{identity.segments[1].name}" if number else ""
     if number and not any(spec.output == identity.segments[1].name for spec in table.artifacts):
         return None
-    indices = identity.segments[number].indices
+    indices = identity.indices_of(identity.segments[number])
     for place, name in enumerate(table.decl.loops[: len(indices)]):
         rows = [row for row in table.rows if row[:place] == indices[:place]]
         known = list(dict.fromkeys(row[place] for row in rows))
@@ -204,10 +207,12 @@ def absent_instance(graph: Graph, text: str, option: str = "") -> WhyrunError | 
         loop, prefix = _loop_of(graph, table, place)
         if not loop.is_over_result:
             return None
-        source = result_id(loop.source, prefix, dict(zip(table.decl.loops, indices, strict=False)))
-        same = [f"{identity.kind}:{table.name}{output}{format_indices(row)}" for row in rows]
+        at = dict(zip(table.decl.loops, indices, strict=False))
+        source = result_id(loop.source, prefix, at, graph.results.levels)
+        ends = [place_of(table.name, table.levels, row) for row in rows]
+        same = [f"{identity.kind}:{before}{output}{after}" for before, after in ends]
         if OPEN in known:
-            why = f"which instances `{name}` has is known once {job_of(source)} has run"
+            why = f"which instances `{own_name(name)}` has is known once {job_of(source)} has run"
             return error(
                 "UNKNOWN_REFERENCE", f"`{text}`: {why}", hint=f"write {_quoted(same[0], option)} for all of them"
             )
@@ -233,10 +238,12 @@ def _extent(loop: LoopDecl, source: str, known: Sequence[Index]) -> str:
 
 def _loop_of(graph: Graph, table: JobTable, loop: int) -> tuple[LoopDecl, str]:
     """A loop of a job, and what its names in IDs begin with: `Intro/`."""
-    workflow, *imports = graph.workflow, *table.name.split("/")[:-1]
+    loop_name = table.decl.loops[loop]
+    declared = loop_name[1:] if loop_name.startswith("/") else table.name
+    workflow, *imports = graph.workflow, *declared.split("/")[:-1]
     for name in imports:
         workflow = workflow.imports[name].workflow
-    return workflow.loops[table.decl.loops[loop]], "".join(f"{name}/" for name in imports)
+    return workflow.loops[own_name(loop_name)], "".join(f"{name}/" for name in imports)
 
 
 # --- what a text is meant as -------------------------------------------------------------------------------------
@@ -260,20 +267,21 @@ def meant_id(graph: Graph, text: str) -> str | None:
     return next(_candidates(graph, kind.lower(), identity.imports, identity.segments), None)
 
 
-def _candidates(graph: Graph, kind: str, imports: Sequence[str], segments: Sequence[Segment]) -> Iterator[str]:
+def _candidates(graph: Graph, kind: str, imports: Sequence[Segment], segments: Sequence[Segment]) -> Iterator[str]:
     first, *rest = segments
-    name = "/".join([*imports, first.name])
+    name = "/".join([*(each.name for each in imports), first.name])
     for table in graph.tables:
         if table.name.casefold() == name.casefold():
-            indices = (*first.indices, *(index for segment in rest[:1] for index in segment.indices))
-            row = _row(graph, table, indices)
-            if row is None:
+            indices = tuple(index for each in (*imports, first, *rest[:1]) for index in each.indices)
+            texts = _row(graph, table, indices)
+            if texts is None:
                 continue
+            before, after = place_of_texts(table.name, table.levels, texts)
             outputs = {spec.output.casefold(): spec.output for spec in table.artifacts}
             if not rest and not kind.startswith(("artifact", "input")):
-                yield f"Job:{table.name}{row}"
+                yield f"Job:{before}{after}"
             elif len(rest) == 1 and rest[0].name.casefold() in outputs:
-                yield f"Artifact:{table.name}.{outputs[rest[0].name.casefold()]}{row}"
+                yield f"Artifact:{before}.{outputs[rest[0].name.casefold()]}{after}"
     if rest or imports:
         return
     for id_ in graph.inputs:
@@ -281,12 +289,13 @@ def _candidates(graph: Graph, kind: str, imports: Sequence[str], segments: Seque
             yield id_ + "".join(f"[{format_index(index)}]" for index in first.indices)
     makers = [(table, spec) for table in graph.tables for spec in table.artifacts if not spec.is_leaf]
     named = [(table, spec) for table, spec in makers if spec.output.casefold() == name.casefold()]
-    if len(named) == 1 and (row := _row(graph, named[0][0], first.indices)) is not None:
-        yield f"Artifact:{named[0][0].name}.{named[0][1].output}{row}"
+    if len(named) == 1 and (texts := _row(graph, named[0][0], first.indices)) is not None:
+        before, after = place_of_texts(named[0][0].name, named[0][0].levels, texts)
+        yield f"Artifact:{before}.{named[0][1].output}{after}"
 
 
-def _row(graph: Graph, table: JobTable, indices: Sequence[int | float | str]) -> str | None:
-    """The indices of an instance as an ID has them, `[*]` for those that are not given; None if there is none."""
+def _row(graph: Graph, table: JobTable, indices: Sequence[int | float | str]) -> list[str] | None:
+    """The indices of an instance as an ID has them, `*` for those that are not given; None if there is none."""
     texts = []
     if len(indices) > len(table.decl.loops):
         return None
@@ -299,7 +308,7 @@ def _row(graph: Graph, table: JobTable, indices: Sequence[int | float | str]) ->
         if position not in known:
             return None
         texts.append(format_index(position))
-    return "".join(f"[{text}]" for text in texts)
+    return texts
 
 
 def _position_of(graph: Graph, table: JobTable, loop: int, word: str) -> Index | None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import msgspec
 from msgspec import UNSET
+from msgspec.structs import replace
 
 from whyrun.graph.fingerprint import counted, prefix
 from whyrun.graph.layers import compute_layers
@@ -36,7 +37,7 @@ from whyrun.planning.reasons import (
 )
 from whyrun.planning.reuse import Candidate, Others, Reuse, attempts_by_fingerprint, candidates, is_undone
 from whyrun.snapshot.reads import still_holds
-from whyrun.snapshot.records import Attempt
+from whyrun.snapshot.records import Attempt, MadeOutput
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.arrays import is_value_type
 
@@ -57,6 +58,7 @@ class Verdict(msgspec.Struct, frozen=True):
     # for inactive instances: the condition and its values, or the absent source
     because: Mapping[str, Any] = msgspec.field(default_factory=lambda: EMPTY)
     is_open: bool = False  # it stands for all instances of a loop that is not known yet
+    made: Mapping[str, MadeOutput] | None = None  # of a stage: what the run has made, by artifact
 
 
 CLEAN = Verdict("clean")
@@ -83,8 +85,11 @@ class Judge:
         snapshot: PlanningSnapshot,
         forced: Mapping[int, str],
         shared_results: Mapping[str, SharedResult] | None = None,
+        standing: Mapping[int, Verdict] | None = None,
     ) -> None:
+        """`standing`: of a stage, the verdicts of earlier plans of the run on what they run."""
         self.snapshot = snapshot
+        self.standing = standing or {}
         self.shared_results = snapshot.shared if shared_results is None else shared_results
         self.graph = snapshot.dependency_graph
         self.forced = forced
@@ -94,12 +99,13 @@ class Judge:
         self._fan_ins = PendingFanIns(snapshot)
         self._any_attempt: Others | None = None
         self.problems: dict[str, Diagnostic] = {}  # artifact ID → why its value cannot be the values of a loop
+        self._made = {self.graph.node_of[job]: outputs for job, outputs in snapshot.made.items()}
 
     @cached_property
     def suspects(self) -> frozenset[int]:
         """The instances to judge in any case: those that may have changed, and those that a reason names."""
         named = (node for kind in KINDS for node in kind.suspects(self.snapshot, self.forced))
-        return frozenset((*self.snapshot.suspects, *named))
+        return frozenset((*self.snapshot.suspects, *named, *self.standing))
 
     def judge_all(self, layers: Sequence[int]) -> None:
         """Find the verdict on every instance that is not trivially clean: start from the suspects, and follow the edges
@@ -138,12 +144,25 @@ class Judge:
             assert sha is not None, missing_of_clean(self.graph, at)
             spec = self.graph.tables[at.table].artifacts[at.artifact]
             return Available(sha, self.snapshot.output(at).value if spec.is_leaf or is_value_type(spec.type) else UNSET)
+        if verdict.made is not None:
+            made = verdict.made[self.graph.artifact_id(at)]
+            return Available(made.sha256, made.value)
         if verdict.reuse is not None:
             output = verdict.reuse.outputs[self.graph.tables[at.table].artifacts[at.artifact].key_at(at.position)]
             return Available(output.sha256, output.value)
         return Pending(verdict.maybe)
 
     def judge(self, node: int) -> Verdict:
+        if node in self._made:
+            made = self._made[node]
+            return Verdict("inactive") if made is None else Verdict("dirty", made=made)
+        verdict, standing = self._judge(node), self.standing.get(node)
+        if standing is None or (verdict.state == "dirty" and (verdict.reuse is None or standing.reuse is not None)):
+            return verdict
+        # What an earlier plan runs is not made yet, whatever is known of it by now: the run decides.
+        return replace(standing, maybe=standing.maybe or verdict.maybe or verdict.state == "inactive")
+
+    def _judge(self, node: int) -> Verdict:
         table, position = self.graph.table_at(node)
         of_loop = self.of_loop(node, table, position) if table.gates else None
         if of_loop is not None:

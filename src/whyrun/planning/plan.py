@@ -71,8 +71,9 @@ class Plan(msgspec.Struct, eq=False, dict=True):
     log_position: Mapping[str, Any] | None
     options: PlanOptions
     totals: Mapping[str, int]
-    snapshot: Mapping[str, Any]  # a summary
+    snapshot: Mapping[str, Any] | None  # a summary; None in a stage
     jobs: tuple[PlannedJob, ...]  # in the order of layer and node
+    source: str | None = None  # of a stage: the job whose results its loops go over
 
     @property
     def planned(self) -> list[PlannedJob]:
@@ -119,15 +120,18 @@ class Plan(msgspec.Struct, eq=False, dict=True):
 
     def _head(self, blobs: dict[str, bytes]) -> dict[str, Any]:
         """Everything except the jobs."""
+        of_snapshot: dict[str, Any] = {} if self.source is None else {"source": self.source}
+        if self.snapshot is not None:
+            of_snapshot = {"snapshot": {**self.snapshot, "failed": _narrow(self.snapshot["failed"], blobs),
+                                        "inputs_changed": _narrow(self.snapshot["inputs_changed"], blobs)}}  # fmt: skip
         return {
             "version": VERSION,
             "workflow": self.workflow,
             "options": self.options.to_json(),
-            "snapshot": {**self.snapshot, "failed": _narrow(self.snapshot["failed"], blobs),
-                         "inputs_changed": _narrow(self.snapshot["inputs_changed"], blobs)},
+            **of_snapshot,
             "totals": dict(self.totals),
             "layers": self.layers,
-        }  # fmt: skip
+        }
 
     def _jobs_json(self, blobs: dict[str, bytes]) -> Iterator[dict[str, Any]]:
         known: dict[int, Any] = {}
@@ -171,7 +175,7 @@ class Plan(msgspec.Struct, eq=False, dict=True):
         return canonical_object({**self._written[0], **more}) + b"\n"
 
 
-NOT_IN_DIGEST = ("digest", "log_position", "snapshot_sha256", "snapshot_parts")
+NOT_IN_DIGEST = ("digest", "log_position", "snapshot_sha256", "snapshot_parts", "stage")
 
 
 def written_digest(plan: Mapping[str, Any]) -> str | None:
@@ -273,7 +277,7 @@ def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | No
     layers, verdicts = judged.layers, judged.judge.verdicts
     jobs = []
     for node in sorted((n for n, v in verdicts.items() if v.state != "clean"), key=lambda n: (layers[n], n)):
-        jobs.append(_planned_job(snapshot, node, verdicts.pop(node), layers[node], judged.runs(node)))
+        jobs.append(planned_job(snapshot, node, verdicts.pop(node), layers[node], judged.runs(node)))
     return Plan(
         workflow=graph.workflow.name,
         log_position=snapshot.log_position,
@@ -284,7 +288,7 @@ def compute_execution_plan(snapshot: PlanningSnapshot, options: PlanOptions | No
     )
 
 
-def _planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer: int, runs: bool) -> PlannedJob:
+def planned_job(snapshot: PlanningSnapshot, node: int, verdict: Verdict, layer: int, runs: bool) -> PlannedJob:
     table, position = snapshot.dependency_graph.table_at(node)
     admitted: State = "open" if verdict.is_open else "planned"
     state: State = "inactive" if verdict.state == "inactive" else admitted if runs else "deferred"
@@ -384,7 +388,11 @@ def _wanted(graph: Graph, targets: Sequence[str]) -> set[int] | None:
         return None
     from whyrun.planning.id_matching import match_nodes  # imported late: most plans have no targets
 
-    stack = [node for text in targets for node in match_nodes(graph, text, "--target")]
+    return needed_by(graph, [node for text in targets for node in match_nodes(graph, text, "--target")])
+
+
+def needed_by(graph: Graph, stack: list[int]) -> set[int]:
+    """These instances and everything that they need."""
     seen = set(stack)
     followed: set[int] = set()  # jobs that had their `needs` followed
     while stack:

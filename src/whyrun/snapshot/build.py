@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
 import msgspec
@@ -12,17 +12,15 @@ from msgspec.structs import replace
 from whyrun.artifacts.hash_column import HashColumn
 from whyrun.errors import WhyrunError, error
 from whyrun.graph.fingerprint import recorded_suffix
-from whyrun.graph.ragged import Recorded, RecordedValue
 from whyrun.graph.tables import Graph, JobTable
-from whyrun.ids import Kind, job_of, parse_id_of
-from whyrun.snapshot.index import IndexedSteps, JobBlock
+from whyrun.ids import Kind, parse_id_of
+from whyrun.snapshot.index import IndexedSteps, JobBlock, block_name
 from whyrun.snapshot.reads import ObservedReads, has_own_packages
-from whyrun.snapshot.records import Attempt, Output, StepRecord
+from whyrun.snapshot.records import Attempt, MadeInRun, Output, StepRecord
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, Observer, PlanningSnapshot, leaf_inputs
 from whyrun.snapshot.suspects import find_suspects
 from whyrun.workflow.arrays import Element, element_type, elements_of, is_array, published_path
-from whyrun.workflow.inputs import files_of
-from whyrun.workflow.model import VALUE_TYPES, Workflow
+from whyrun.workflow.model import VALUE_TYPES
 
 if TYPE_CHECKING:
     from whyrun.snapshot.read_states import ReadsLook
@@ -97,7 +95,8 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
     lines: dict[int, str] = {}  # by the identity of `texts`, which aligned tables share
     found: list[JoinedTable] = []
     for table in graph.tables:
-        block = steps.blocks.get(table.name)
+        name = block_name(table.name, table.levels)
+        block = steps.blocks.get(name)
         if block is None or not len(table) or any(spec.leaf_by_row is not None for spec in table.artifacts):
             found.append(_from_records(table, steps))
             continue
@@ -105,7 +104,7 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
             lines[id(table.texts)] = "\n".join(table.texts)
         at = None if lines[id(table.texts)] == block.lines else _rows_in(block, table.texts)
         joined = _from_block(table, steps, block, at)
-        others = beside.get(table.name, {})
+        others = beside.get(name, {})
         for row, text in enumerate(table.texts if others else ()):
             if text in others:
                 joined.present += at is not None and at[row] < 0
@@ -117,7 +116,7 @@ def join_tables(graph: Graph, steps: Mapping[str, StepRecord]) -> list[JoinedTab
 def foreign_steps(graph: Graph, steps: Mapping[str, StepRecord]) -> list[str]:
     """The steps of the log that are not in the graph."""
     if isinstance(steps, IndexedSteps):
-        return steps.beyond({table.name: table.texts for table in graph.tables})
+        return steps.beyond({block_name(table.name, table.levels): table.texts for table in graph.tables})
     return sorted(steps.keys() - graph.node_of.keys())
 
 
@@ -195,31 +194,6 @@ def _recorded(made: _Made, id_: str, form: tuple[str, str]) -> Output | None:
     return found
 
 
-# --- results that loops go over ----------------------------------------------------------------------------------
-
-
-def recorded_results(log: LogReader, known: Container[str]) -> Recorded:
-    """The values of the last successes, of the results that are known."""
-    steps = log.records.steps
-
-    def recorded(artifact: str) -> RecordedValue | None:
-        record = steps.get(job_of(artifact)) if artifact in known else None
-        success = record.last_success() if record is not None else None
-        made = next((output for output in success.outputs if output.id == artifact), None) if success else None
-        if made is None or made.value is msgspec.UNSET:
-            return None
-        if not is_array(made.type):
-            return RecordedValue(made.value, made.sha256)
-        elements = elements_of(made.value)
-        return RecordedValue([each.value for each in elements], made.sha256, tuple(each.key for each in elements))
-
-    return recorded
-
-
-def is_over_results(workflow: Workflow) -> bool:
-    return any(loop.is_over_result for flow in files_of(workflow) for loop in flow.loops.values())
-
-
 # --- building the snapshot ---------------------------------------------------------------------------------------
 
 
@@ -231,6 +205,7 @@ def build_planning_snapshot(
     memo: dict[str, str] | None = None,
     ask: Callable[[PlanningSnapshot], Mapping[str, str]] | None = None,
     running: str | None = None,
+    made: MadeInRun | None = None,
 ) -> PlanningSnapshot:
     """Join the folded log and the observed world over the graph. Reads through its arguments only.
 
@@ -241,6 +216,8 @@ def build_planning_snapshot(
 
     `ask` asks actions about published files that are as recorded (see `actions.output_hooks`); their answers count like
     observations.
+
+    `made`: of a stage, what its run has made.
     """
     records = log.records
     joined = join_tables(graph, records.steps)
@@ -264,6 +241,9 @@ def build_planning_snapshot(
     suspects = find_suspects(snapshot, [table.fingerprints for table in joined], {} if memo is None else memo)
     if reads is not None:
         suspects = sorted({*suspects, *reads.changed_rows(graph)})
+    if made:
+        suspects = sorted({*suspects, *(graph.node_of[job] for job in made)})
+        snapshot = replace(snapshot, made=made)
     reach = sorted(graph.downstream(suspects))
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
     consumed = log.consumed([a for r in histories if (a := r.last_success()) is not None])

@@ -16,6 +16,7 @@ from zlib import crc32
 import msgspec
 
 from whyrun.artifacts.hash_column import HashColumn
+from whyrun.ids import any_index, names_and_indices, place_of_texts, split_folder
 from whyrun.snapshot.records import StepRecord
 
 MANY = 256  # after this many single reads, all records of a block are read at once
@@ -94,9 +95,8 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
         records = rows.records(self._read, first, end)
         if records is None:
             return False
-        head = f"Job:{rows.job}"
         for text, record in zip(rows.texts[first:end], records, strict=True):
-            self._made.setdefault(head + text, record)
+            self._made.setdefault(step_of(rows.job, text), record)
         return True
 
     def _make_all(self, rows: _Rows) -> None:
@@ -135,15 +135,14 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
         """The steps, without reading any record."""
         yield from self._made
         for rows in self._rows.values():
-            head = f"Job:{rows.job}"
-            yield from (step for text in rows.texts if (step := head + text) not in self._made)
+            yield from (step for text in rows.texts if (step := step_of(rows.job, text)) not in self._made)
 
     def beyond(self, known: Mapping[str, Collection[str]]) -> list[str]:
         """The steps of other jobs, or with other indices."""
         found: list[str] = []
         for job, rows in self._rows.items():
             others = set(rows.texts).difference(known.get(job, ()))
-            found.extend(f"Job:{job}{text}" for text in others)
+            found.extend(step_of(job, text) for text in others)
         sets: dict[str, set[str]] = {}
         for step in self._made:
             job, text = split_step(step)
@@ -207,11 +206,36 @@ class _Rows:
 
 
 def split_step(step: str) -> tuple[str, str]:
-    """`Job:Fit[asia][7]` → ("Fit", "[asia][7]"). A job's name has no brackets. A text that is no job ID has no job."""
+    """`Job:Fit[asia][7]` → ("Fit", "[asia][7]"). A text that is no job ID has no job. A job's name has no brackets, but
+    for imports that run for loops: `Job:Video[ada]/Clip[0]` → ("Video[]/Clip", "[ada][0]")."""
     if not step.startswith("Job:"):
         return "", step
+    if "]/" in step and (folder := split_folder(step[4:])[0]):
+        name, indices = names_and_indices(step[4:])
+        levels = [segment.count("[]") for segment in _markers(folder)]
+        return block_name(name, levels), "".join(indices)
     cut = step.find("[")
     return (step[4:], "") if cut < 0 else (step[4:cut], step[cut:])
+
+
+def _markers(folder: str) -> list[str]:
+    """`Video["a/b"]/` → ["Video[]"]."""
+    return any_index(folder).replace("[*]", "[]").split("/")[:-1]
+
+
+def block_name(name: str, levels: Sequence[int]) -> str:
+    """The name of a job in the index: see `split_step`."""
+    *imports, own = name.split("/") if levels else ("",)
+    return "/".join([*(each + "[]" * n for each, n in zip(imports, levels, strict=True)), own]) if levels else name
+
+
+def step_of(job: str, text: str) -> str:
+    """The step that `split_step` has split."""
+    if "[" not in job:
+        return f"Job:{job}{text}"
+    levels = [segment.count("[]") for segment in job.split("/")[:-1]]
+    indices = [index[1:-1] for index in names_and_indices(text)[1]]
+    return "Job:" + "".join(place_of_texts(job.replace("[]", ""), levels, indices))
 
 
 # --- making blocks -----------------------------------------------------------------------------------------------
@@ -242,7 +266,7 @@ def into_blocks(steps: Mapping[str, StepRecord]) -> tuple[list[JobBlock], dict[s
             end += len(data[-1])
         for shape, rows in by_shape.items():
             if shape != chosen or block is None:
-                others.update((f"Job:{job}{text}", record) for text, record in rows)
+                others.update((step_of(job, text), record) for text, record in rows)
     return blocks, others, data
 
 
@@ -250,13 +274,17 @@ def _shape(job: str, text: str, record: StepRecord) -> Shape | None:
     latest = record.latest
     if not latest.ok or len(latest.fingerprint) != 64 or "\n" in text:
         return None
-    head = f"Artifact:{job}."
+    head, own = f"Artifact:{job}.", text
+    if "[" in job:
+        folder, path = split_folder(step_of(job, text)[4:])
+        name, bracket, indices = path.partition("[")
+        head, own = f"Artifact:{folder}{name}.", bracket + indices
     found = []
     for output in latest.outputs:
         name, rest = _output_name(output.id.removeprefix(head))
-        if not output.id.startswith(head) or not rest.startswith(text) or len(output.sha256) != 64:
+        if not output.id.startswith(head) or not rest.startswith(own) or len(output.sha256) != 64:
             return None
-        found.append((name, rest.removeprefix(text), output.type, output.suffix))
+        found.append((name, rest.removeprefix(own), output.type, output.suffix))
     return tuple(found)
 
 

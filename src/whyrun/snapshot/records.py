@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, MutableMapping, Sequence
+from collections.abc import Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 import msgspec
@@ -166,6 +166,18 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
             before = self.by_fingerprint(attempt.fingerprint, lambda one: one.kind == attempt.kind)
             kept += of_same if before is None or before.is_own_only else [before]
         return kept or None
+
+
+class MadeOutput(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An artifact that a step of the run has made before a stage was planned."""
+
+    sha256: str
+    type: str
+    value: Any = msgspec.UNSET
+
+
+# What a stage knows of the run: job ID → its artifacts by ID; None: it is inactive.
+MadeInRun = Mapping[str, Mapping[str, MadeOutput] | None]
 
 
 class InputRecord(msgspec.Struct, array_like=True, gc=False, frozen=True):

@@ -20,7 +20,7 @@ from whyrun.graph.tables import (
 )
 from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.reads import ObservedReads
-from whyrun.snapshot.records import Attempt, InputRecord, Output, Records, StepRecord, run_name
+from whyrun.snapshot.records import Attempt, InputRecord, MadeInRun, Output, Records, StepRecord, run_name
 from whyrun.workflow.arrays import Element, ListIndex, elements_of, published_path
 from whyrun.workflow.inputs import InputValue
 
@@ -189,6 +189,7 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     shas: Sequence[Sequence[HashColumn]] = ()  # [table][artifact][row]: recorded, and still there
     shared: Mapping[str, SharedResult] = msgspec.field(default_factory=dict)  # found in a shared store, by fingerprint
     reads: ObservedReads = msgspec.field(default_factory=ObservedReads)
+    made: MadeInRun = msgspec.field(default_factory=dict)  # of a stage: what its source and the steps before it made
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
     pricer: Callable[[], Pricer] | None = None  # as well
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from whyrun.errors import WhyrunError
 from whyrun.facts.graph import instance_pattern
+from whyrun.ids import own_name
 from whyrun.viewer.contents import described
 from whyrun.viewer.current import (
     OUTCOME_LETTERS,
@@ -215,13 +216,15 @@ def cells_view(state: CurrentState, params: Params) -> dict[str, Any]:
     headlines = _headlines(state, table)
     names = sorted({code for code in headlines if code is not None})
     letter: dict[str | None, str] = {name: DIGITS[i] for i, name in enumerate(names[: len(DIGITS)])}
-    axes = [{"loop": loop, "size": len({row[i] for row in table.rows})} for i, loop in enumerate(table.decl.loops)]
+    axes = [
+        {"loop": own_name(loop), "size": len({row[i] for row in table.rows})} for i, loop in enumerate(table.decl.loops)
+    ]
     counted = len(axes) == 1 and all(text == f"[{p}]" for p, text in enumerate(table.texts))
     return {
         "command": state.command_now("explain", "--job", instance_pattern(table)),
         "job": table.name,
         "count": len(table),
-        "texts": None if counted else list(table.texts),
+        "texts": None if counted else [table.path(p) for p in range(len(table))] if table.levels else list(table.texts),
         "axes": axes,
         "states": state.slice_of(state.states, table),
         "outcomes": state.slice_of(state.outcomes, table),

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whyrun.facts.previews import read_text
-from whyrun.ids import by_number
+from whyrun.ids import by_number, without_indices
 from whyrun.log import events as ev
 from whyrun.log.journal import parse_timestamp
 from whyrun.viewer.current import CurrentState, Params, State
@@ -146,7 +146,7 @@ class _Told:
         self.last = max(self.last, at)
         match event:
             case ev.PlanComputed():
-                self.planned = event.planned
+                self.planned += event.planned  # a stage adds to the first plan
             case ev.StepStart():
                 row = [self._number(event.step_id, event.driver), event.attempt, at, None, "RUNNING", False]
                 self.open[event.step_id] = row
@@ -247,7 +247,7 @@ def _usage(run: RunRef, told: _Told) -> tuple[dict[str, Any], list[dict[str, Any
     jobs: dict[str, dict[str, Any]] = {}
 
     def row(step: str) -> dict[str, Any]:
-        name = step.removeprefix("Job:").partition("[")[0]
+        name = without_indices(step.removeprefix("Job:"))
         empty = {"steps": 0, "failed": 0, "seconds": 0.0, "cpu_seconds": None, "max_rss_bytes": None, "cost": None}
         return jobs.setdefault(name, {"job": name, **empty})
 
@@ -337,6 +337,7 @@ def prints_view(state: State, params: Params) -> dict[str, Any]:
 def plan_view(state: State, params: Params) -> dict[str, Any]:
     """The plan of a run: from `plan.json`, checked against the log."""
     from whyrun.errors import WhyrunError
+    from whyrun.evidence.run_directory import RunDirectory
     from whyrun.facts.history import tombstone_json
 
     name = params.one("run")
@@ -351,7 +352,9 @@ def plan_view(state: State, params: Params) -> dict[str, Any]:
         return {**body, "digest": None, "checked": False, "problem": str(problem), "jobs": [], "more": 0}
     jobs = plan.get("jobs", [])
     body |= {key: plan.get(key) for key in ("digest", "log_position", "options", "totals")}
-    body |= _check_plan(run, plan)
+    computed = RunDirectory(run.path).plan_digests()
+    body |= _check_plan(computed[0] if computed else None, plan)
+    jobs = [*jobs, *(job for stage in RunDirectory(run.path).stage_plans(computed) for job in stage["jobs"])]
     body |= {"layers": list(_layers(jobs)), "jobs": jobs[:JOBS], "more": max(0, len(jobs) - JOBS)}
     if isinstance(state, CurrentState) and plan.get("totals", {}).get("jobs", 0) <= REPLAYED:
         try:
@@ -361,12 +364,11 @@ def plan_view(state: State, params: Params) -> dict[str, Any]:
     return body
 
 
-def _check_plan(run: RunRef, plan: dict[str, Any]) -> dict[str, Any]:
+def _check_plan(computed: str | None, plan: dict[str, Any]) -> dict[str, Any]:
     """Whether the file is the plan that the log names."""
     from whyrun.planning.plan import written_digest
 
-    computed = next((event for event in run.events() if isinstance(event, ev.PlanComputed)), None)
-    recorded = f"sha256:{computed.plan_sha256}" if computed is not None else None
+    recorded = f"sha256:{computed}" if computed is not None else None
     problem = None
     if recorded is None:
         problem = "the log has no plan of this run"
@@ -381,7 +383,7 @@ def _layers(jobs: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """By layer, what is planned of each job."""
     layers: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
     for job in jobs:
-        name = job["id"].partition("[")[0]
+        name = without_indices(job["id"])
         state = "reused" if job["state"] == "planned" and "reuse" in job else job["state"]
         row = layers.setdefault(job["layer"], {}).setdefault(
             (name, state), {"job": name, "state": state, "count": 0, "codes": {}, "first": job["id"]}

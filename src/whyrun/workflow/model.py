@@ -14,6 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from whyrun.errors import Diagnostic
+from whyrun.ids import own_name
 
 FILE_TYPES = frozenset({"file", "image", "text", "dataset"})
 VALUE_TYPES = frozenset({"string", "integer", "number", "boolean"})
@@ -21,16 +22,10 @@ BASE_TYPES = (*sorted(VALUE_TYPES), "json", "file", "directory", "image", "text"
 
 PRIMARY, SECONDARY, AUXILIARY = "primary_dataset", "secondary_dataset", "auxiliary_data"
 ROLES = (PRIMARY, SECONDARY, AUXILIARY)
-SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL = (
-    "sequential",
-    "merge_then_sequential",
-    "parallel_then_aggregate",
-    "conditional",
-)
-MODES = (SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL)
+MODES = ("sequential", "merge_then_sequential", "parallel_then_aggregate", "conditional")
+SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL = MODES
 MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action → its operation
-AGGREGATING_ACTION = "data/aggregate"
-CHECKING_ACTION = "data/check"
+AGGREGATING_ACTION, CHECKING_ACTION = "data/aggregate", "data/check"
 
 
 class Opens(IntEnum):
@@ -107,7 +102,7 @@ class Loop(msgspec.Struct, frozen=True):
     offset: int = 0
 
     def __str__(self) -> str:
-        return f"{self.loop}{self.offset:+d}" if self.offset else self.loop
+        return f"{own_name(self.loop)}{self.offset:+d}" if self.offset else own_name(self.loop)
 
 
 class All(msgspec.Struct, frozen=True):
@@ -137,13 +132,13 @@ class InputRef(msgspec.Struct, frozen=True):
             f".{f.index}" if isinstance(f, At) and isinstance(f.index, str) and f.index.isidentifier() else f"[{f}]"
             for f in self.fields
         )
-        return f"inputs.{self.name}" + "".join(f"[{selector}]" for selector in self.selectors) + fields
+        return f"inputs.{own_name(self.name)}" + "".join(f"[{selector}]" for selector in self.selectors) + fields
 
 
 class OutputRef(msgspec.Struct, frozen=True):
     """`jobs.Intro.Script.outputs.Story[2].Segments[segment].HasTransition`
 
-    `job` is the name with its imports ("Intro/Script"). `selectors` are those right after the output's name (the
+    `job` is the name with its imports (see `ids.absolute`). `selectors` are those right after the output's name (the
     job's own loops); `leaf` is the rest, each part a name with its selectors.
     """
 
@@ -156,7 +151,7 @@ class OutputRef(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         instance = f"[{', '.join(map(str, self.selectors))}]" if self.selectors else ""
         leaf = "".join(f".{name}" + "".join(f"[{selector}]" for selector in more) for name, more in self.leaf)
-        return f"jobs.{self.job.replace('/', '.')}.outputs.{self.output}{instance}{leaf}"
+        return f"jobs.{self.job.strip('/').replace('/', '.')}.outputs.{self.output}{instance}{leaf}"
 
 
 Ref = InputRef | OutputRef
@@ -384,11 +379,14 @@ def _is_bound(template: Template) -> bool:
 
 class ImportDecl(msgspec.Struct, frozen=True):
     name: str
-    workflow: Workflow
-    with_: Mapping[str, Template]  # over the importing workflow's inputs and literals only
+    workflow: Workflow  # `linking` passes on to it what its inputs get from jobs, and the keys below
+    with_: Mapping[str, Template]
     place: Place
     places: Mapping[str, Place] = msgspec.field(default_factory=dict)
     broken: frozenset[str] = frozenset()  # "with" and "with.Topic", as in a job
+    loops: tuple[str, ...] = ()
+    condition: Expression | None = None
+    needs: tuple[str, ...] = ()
 
 
 # --- composition of datasets: `composition:` of a workflow file, or a dataset plan ------------------------------------

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from whyrun.workflow.arrays import is_array
 from whyrun.workflow.model import LeafDecl, Place, Type
@@ -81,6 +82,30 @@ class Names(msgspec.Struct, frozen=True):
 
 
 UNKNOWN_JOB = JobShape(None, None)
+
+
+def imported_names(names: Names, loops: tuple[str, ...] | None) -> Names:
+    """The names of a file as the file that imports it for these loops sees them. None: they could not be read."""
+    if loops == ():
+        return names
+
+    def shape(job: JobShape) -> JobShape:
+        if job is UNKNOWN_JOB:
+            return job  # told by its identity
+        return JobShape(None if loops is None or job.loops is None else (*loops, *job.loops), job.outputs)
+
+    shapes = {name: shape(job) for name, job in names.jobs.items()}
+    jobs = AnyKey(shapes, UNKNOWN_JOB) if isinstance(names.jobs, AnyKey) else shapes
+    imports = {name: None if inner is None else imported_names(inner, loops) for name, inner in names.imports.items()}
+    return replace(names, jobs=jobs, imports=imports)
+
+
+def jobs_below(names: Names, prefix: str = "") -> Iterator[str]:
+    """The jobs of a file and of its imports: `Clip`, `Intro/Script`."""
+    yield from (prefix + job for job in names.jobs)
+    for name, inner in names.imports.items():
+        if inner is not None:
+            yield from jobs_below(inner, f"{prefix}{name}/")
 
 
 class Scope(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ import click
 
 from whyrun.cli.options import check_output_file, names_and_project
 from whyrun.cli.output import complete_last_run, print_bytes, print_json
-from whyrun.exports.formats import FORMATS
+from whyrun.exports.registry import FORMATS
 from whyrun.facts.subjects import is_run_name
 
 if TYPE_CHECKING:
@@ -43,23 +43,35 @@ class _FormatChoice(click.Choice[str]):
 
     \b
     Example:
-      whyrun export junit -o results.xml
+      whyrun export junit --verify -o results.xml
       whyrun export markdown r0002
       whyrun export github -o "$GITHUB_STEP_SUMMARY"
-      whyrun export chrome-trace -o trace.json
+      whyrun export prometheus -o /var/lib/node-exporter/whyrun.prom
+      whyrun export ro-crate r0002 -o study-r0002
     """,
 )
 @click.argument("format_", metavar="FORMAT", type=_FormatChoice(list(FORMATS)))
 @names_and_project(is_run_name, "[RUN] [FILE]")
 @click.option("--output", "-o", metavar="PATH", help="Write this file (or folder), instead of stdout.")
-@click.option("--link", metavar="URL", default="", help="Where the report is: markdown and github link to it.")
+@click.option("--link", metavar="URL", default="", help="Of markdown and github: where the report is.")
+@click.option("--namespace", metavar="TEXT", default="", help="Of openlineage, instead of `whyrun:WORKFLOW`.")
+@click.option("--metadata-only", is_flag=True, help="Of ro-crate, without the bytes of inputs and artifacts.")
+@click.option("--verify", is_flag=True, help="Of junit: also what `whyrun verify RUN` checks, as a suite.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written, or without -o the export, as JSON.")
 def command(
-    project: Project, names: tuple[str, ...], format_: str, output: str | None, link: str, as_json: bool
+    project: Project,
+    names: tuple[str, ...],
+    format_: str,
+    output: str | None,
+    link: str,
+    namespace: str,
+    metadata_only: bool,
+    verify: bool,
+    as_json: bool,
 ) -> None:
     from whyrun.errors import error
-    from whyrun.exports.formats import export
     from whyrun.exports.reading import RunSubject, chosen_run
+    from whyrun.exports.registry import export
 
     if len(names) > 1:
         raise error("USAGE", "an export is of one run", hint=f"`whyrun export {format_} {names[0]}`")
@@ -68,10 +80,16 @@ def command(
     if output is not None:
         check_output_file(project, "--output", output)
     complete_last_run(project)
-    subject = RunSubject(project, chosen_run(project, names[0] if names else None), link)
+    options: dict[str, Any] = {"link": link, "namespace": namespace, "metadata_only": metadata_only, "verify": verify}
+    for name, value in options.items():
+        if value and name not in FORMATS[format_].options:
+            option = f"--{name.replace('_', '-')}"
+            takers = ", ".join(f"`{row.name}`" for row in FORMATS.values() if name in row.options)
+            raise error("USAGE", f"`{option}` is nothing to `{format_}`", hint=f"it is an option of {takers}")
+    subject = RunSubject(project, chosen_run(project, names[0] if names else None), **options)
     rendered = export(subject, format_)
     if output is not None:
-        _write(output, rendered)
+        write(output, rendered)
     if as_json:
         print_json({"format": format_, "run": subject.run.name, **_described(output, rendered)})
     elif output is None:
@@ -83,8 +101,10 @@ def command(
 def _described(output: str | None, rendered: Rendered) -> dict[str, Any]:
     """Where the export is, or what it is: as text, or in base64."""
     import base64
+    import os
 
-    size = sum(map(len, rendered.folder.values())) if rendered.folder else len(rendered.data)
+    parts = rendered.folder.values()
+    size = sum(len(part) if isinstance(part, bytes) else os.path.getsize(part) for part in parts) + len(rendered.data)
     if output is not None:
         return {"path": output, "size": size, "said": rendered.said.decode()}
     try:
@@ -93,9 +113,10 @@ def _described(output: str | None, rendered: Rendered) -> dict[str, Any]:
         return {"size": size, "base64": base64.b64encode(rendered.data).decode()}
 
 
-def _write(output: str, rendered: Rendered) -> None:
+def write(output: str, rendered: Rendered) -> None:
     """One file at once, so that a collector never reads half of it. A folder must be new or empty."""
     import os
+    import shutil
     from pathlib import Path
 
     from whyrun.artifacts.durable import atomic_write
@@ -112,7 +133,10 @@ def _write(output: str, rendered: Rendered) -> None:
         for relative, data in rendered.folder.items():
             path = Path(output, relative)
             path.parent.mkdir(parents=True, exist_ok=True)
-            atomic_write(path, data, Area.SAVED, mode=0o644)
+            if isinstance(data, bytes):
+                atomic_write(path, data, Area.SAVED, mode=0o644)
+            else:
+                shutil.copyfile(data, path)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
         raise error(
             "FILE_MISSING", f"`{output}` cannot be written: {problem.strerror}", hint="check the path"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from whyrun.cli.starters import EXAMPLES
+
 WORKFLOW = """\
 # yaml-language-server: $schema=workflow.schema.json
 # (the schema for your editor: whyrun schema > workflow.schema.json)
@@ -79,8 +81,9 @@ FILES = {
 @click.option(
     "--from", "from_commands", is_flag=True, help="Run these commands, and write a workflow from what they do."
 )
+@click.option("--example", type=click.Choice(list(EXAMPLES)), help="Create this larger example instead.")
 @click.option("--json", "as_json", is_flag=True, help="Print the names of the created files as JSON.")
-def command(words: tuple[str, ...], from_commands: bool, as_json: bool) -> None:
+def command(words: tuple[str, ...], from_commands: bool, example: str | None, as_json: bool) -> None:
     """Create a small workflow to start from: workflow.yaml, words.py and two texts.
 
     It runs as it is. Existing files are not overwritten.
@@ -88,21 +91,39 @@ def command(words: tuple[str, ...], from_commands: bool, as_json: bool) -> None:
     With --from, run commands of yours in this folder, in this order, and write the workflow.yaml that their reads and
     writes imply. What they made is recorded, so `whyrun run` has nothing to do. This needs strace.
 
+    With --example, create a larger one, with a README.md of a few lines. It needs no network:
+
+    \b
+      wildcard  one job a sample: files named by a pattern, a sample sheet, a report
+      media     a script decides segments; an imported workflow makes a picture and a voice of each
+      study     files at computed paths, networks and seeds, fan-ins that know who is who
+
     \b
     Example:
       whyrun init
       whyrun init my-project
+      whyrun init --example media film
       whyrun init --from 'python make_data.py' 'python train.py --depth 3'
     """
     from whyrun.errors import error
 
+    if from_commands and example is not None:
+        hint = "`--from` writes the workflow of your commands; `--example` creates one of ours"
+        raise error("USAGE", "`--from` and `--example` do not go together", hint=hint)
     if from_commands:
         _from_commands(words, as_json=as_json)
         return
     if len(words) > 1:
         hint = "name one folder; or write `whyrun init --from` before commands"
         raise error("USAGE", f"`{words[1]}` is one argument too many", hint=hint)
-    _example(words[0] if words else ".", as_json=as_json)
+    folder = words[0] if words else "."
+    if example is None:
+        _create(folder, FILES, "echo more words >> texts/sun.txt && whyrun explain", as_json=as_json)
+        return
+    from importlib import import_module
+
+    files: dict[str, str] = import_module(f"whyrun.cli.starters.{example}").FILES
+    _create(folder, files, "cat README.md         what to change next", as_json=as_json)
 
 
 def _from_commands(commands: tuple[str, ...], *, as_json: bool) -> None:
@@ -140,17 +161,17 @@ def _from_commands(commands: tuple[str, ...], *, as_json: bool) -> None:
         click.get_current_context().exit(result.exit_code)
 
 
-def _example(folder: str, *, as_json: bool) -> None:
+def _create(folder: str, files: dict[str, str], then: str, *, as_json: bool) -> None:
     from whyrun.cli.output import print_json
     from whyrun.errors import Diagnostic, InvalidError, error
 
     root = Path(folder)
-    taken = [name for name in FILES if (root / name).exists() or (root / name).is_symlink()]
+    taken = [name for name in files if (root / name).exists() or (root / name).is_symlink()]
     if taken:
         hint = "name another folder, such as `whyrun init my-project`"
         raise InvalidError(Diagnostic("NAME_TAKEN", f"`{root / name}` exists already", hint=hint) for name in taken)
     try:
-        for name, text in FILES.items():
+        for name, text in files.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
@@ -159,12 +180,12 @@ def _example(folder: str, *, as_json: bool) -> None:
         hint = "choose a folder that you may write to"
         raise error("FILE_MISSING", f"`{problem.filename}` cannot be created: {problem.strerror}", hint=hint) from None
     if as_json:
-        print_json({"folder": str(root), "files": list(FILES)})
+        print_json({"folder": str(root), "files": list(files)})
         return
-    click.echo(f"created {', '.join(str(root / name) for name in FILES)}")
+    click.echo(f"created {', '.join(str(root / name) for name in files)}")
     click.echo("next:")
     if folder != ".":
         click.echo(f"  cd {folder}")
     click.echo("  whyrun explain        show what would run, and why")
     click.echo("  whyrun run            run it; a second run has nothing to do")
-    click.echo("  echo more words >> texts/sun.txt && whyrun explain")
+    click.echo(f"  {then}")

@@ -1,4 +1,4 @@
-"""`whyrun log [RUN] [FILE]`: the events of a run."""
+"""`whyrun log [RUN] [FILE]`: the events of a run, or of all runs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
-from whyrun.cli.options import names_and_project
+from whyrun.cli.options import names_and_project, time_options
 from whyrun.cli.output import complete_last_run, local_time, print_lines, printed_lines, traceback_lines
 from whyrun.console.lines import TaskStatus
 from whyrun.facts.history import event_details, event_names, status_of, step_of
@@ -17,6 +17,7 @@ from whyrun.facts.show import step_logs
 from whyrun.facts.subjects import is_run_name
 
 if TYPE_CHECKING:
+    from whyrun.cli.options import TimeSpan
     from whyrun.log.runs import RunRef
     from whyrun.project import Project
 
@@ -27,13 +28,18 @@ _READ_FILES = "for programs, the files are `steps/<step>/stdout.log` and `stderr
 _LONGEST_EVENT = 25  # characters of `status_contract_violation`
 
 
-@click.command(short_help="Show the events of a run.")
+@click.command(short_help="Show the events of a run, or of all runs.")
 @names_and_project(is_run_name, "[RUN] [FILE]")
 @click.option("--job", metavar="ID", help="Only events of this job; `*` stands for a name or index.")
 @click.option("--status", type=click.Choice(STATUSES), help="Only steps and tasks with this status.")
 @click.option("--event", "event", metavar="NAME", help="Only events of this type, such as step_failed.")
+@time_options
+@click.option("--text", metavar="TEXT", help="Only events whose line or traceback has this text, in any case.")
+@click.option("--all", "all_runs", is_flag=True, help="Events of all runs, each with its run.")
 @click.option("--output", is_flag=True, help="Also print what the steps printed, in full and also on success.")
-@click.option("--follow", is_flag=True, help="Wait for further events until the run ends.")
+@click.option(
+    "--follow", is_flag=True, help="Wait for further events until the run ends; with --all, for further runs."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the lines of the log unchanged.")
 def command(
     project: Project,
@@ -41,11 +47,14 @@ def command(
     job: str | None,
     status: str | None,
     event: str | None,
+    span: TimeSpan,
+    text: str | None,
+    all_runs: bool,
     output: bool,
     follow: bool,
     as_json: bool,
 ) -> None:
-    """Show the events of a run, one per line; by default of the last run.
+    """Show the events of a run, one per line; by default of the last run, with --all of every run.
 
     A failure is followed by its traceback, the last lines that the step printed, and the paths of its logs.
 
@@ -54,6 +63,8 @@ def command(
       whyrun log
       whyrun log r0002 --job 'Job:Clip[*]' --status FAILED
       whyrun log --job Job:Montage --output
+      whyrun log --all --event step_failed --since 7d
+      whyrun log --all --text timeout
       whyrun log --follow --json
     """
     from whyrun.errors import error
@@ -62,21 +73,54 @@ def command(
     if output and as_json:
         raise error("USAGE", "`--json` prints the log unchanged, without what the steps printed", hint=_READ_FILES)
     complete_last_run(project)
-    run = _chosen_run(project, names)
-    wanted = _filter(project, job, status, event)
-    number = 0
-    for number, line in enumerate(_lines(project, run, follow), 1):
-        fields = _decoded(run, number, line)
-        if wanted(fields):
-            if as_json:
-                click.echo(line.decode())
-            else:
-                print_lines([event_text(fields) + _saved_copy(project, fields)])
-                print_lines(_below(run, fields, output))
-            if reader_is_gone():  # otherwise `--follow` would go on until the run ends
-                return
-    if not number:
-        raise log_without_start(run)
+    if all_runs and names:
+        raise error("USAGE", f"`--all` shows all runs, not only {names[0]}", hint="omit one of them")
+    chosen = _all_runs(project, follow) if all_runs else [_chosen_run(project, names)]
+    wanted = _filter(project, job, status, event, span, text)
+    for run in chosen:
+        number = 0
+        for number, line in enumerate(_lines(project, run, follow), 1):
+            fields = _decoded(run, number, line)
+            if wanted(fields):
+                _print(project, run, line, fields, name_run=all_runs, output=output, as_json=as_json)
+                if reader_is_gone():  # otherwise `--follow` would go on until the run ends
+                    return
+        if not number:
+            raise log_without_start(run)
+
+
+def _print(
+    project: Project, run: RunRef, line: bytes, fields: dict[str, Any], *, name_run: bool, output: bool, as_json: bool
+) -> None:
+    if as_json:
+        click.echo(line.decode())
+        return
+    head = f"{run.name}  " if name_run else ""
+    print_lines([head + event_text(fields) + _saved_copy(project, fields)])
+    print_lines(_below(run, fields, output))
+
+
+def _all_runs(project: Project, follow: bool) -> Iterator[RunRef]:
+    """Every run that is kept; with `follow` also those that begin later, until somebody interrupts."""
+    runs = project.state.runs()
+    if not runs and not follow:
+        raise _not_run_yet(project)
+    shown = 0
+    while True:
+        for run in runs:
+            shown = run.number
+            yield run
+        if not follow:
+            return
+        while not (runs := [run for run in project.state.runs() if run.number > shown]):
+            time.sleep(POLL)
+
+
+def _not_run_yet(project: Project) -> Exception:
+    from whyrun.errors import error
+
+    hint = "start the first run with `whyrun run`"
+    return error("RUN_UNKNOWN", f"`{project.workflow.name}` has not run yet", hint=hint)
 
 
 def _chosen_run(project: Project, names: tuple[str, ...]) -> RunRef:
@@ -88,13 +132,12 @@ def _chosen_run(project: Project, names: tuple[str, ...]) -> RunRef:
         return project.state.run(names[0])
     runs = project.state.runs()
     if not runs:
-        hint = "start the first run with `whyrun run`"
-        raise error("RUN_UNKNOWN", f"`{project.workflow.name}` has not run yet", hint=hint)
+        raise _not_run_yet(project)
     return runs[-1]
 
 
 def _filter(
-    project: Project, job: str | None, status: str | None, event: str | None
+    project: Project, job: str | None, status: str | None, event: str | None, span: TimeSpan, text: str | None
 ) -> Callable[[dict[str, Any]], bool]:
     from whyrun.errors import did_you_mean, error
     from whyrun.ids import IdPattern
@@ -107,11 +150,15 @@ def _filter(
     if job is not None:
         _check_known(project, job)
 
+    sought = None if text is None else text.casefold()
+
     def wanted(fields: dict[str, Any]) -> bool:
         return (
-            (event is None or fields["event"] == event)
+            span.since <= str(fields.get("ts", "")) <= span.until
+            and (event is None or fields["event"] == event)
             and (pattern is None or pattern.matches(step_of(fields)))
             and (status is None or status_of(fields) == status or (status, status_of(fields)) == _INTERRUPTED_IS_FAILED)
+            and (sought is None or sought in f"{event_text(fields)} {fields.get('traceback') or ''}".casefold())
         )
 
     return wanted

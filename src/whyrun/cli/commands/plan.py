@@ -249,7 +249,7 @@ def command(
     if save is not None:
         save_plan(save, found, project)
     if as_json:
-        print_bytes(found.plan.to_bytes())
+        print_bytes((found.first or found.plan).to_bytes())
     else:
         estimate, prices = (None, None) if at else (found.estimate(), found.prices())
         for note in () if at else found.price_notes():

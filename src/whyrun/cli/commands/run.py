@@ -187,14 +187,15 @@ def execute(
     finally:
         logger.finish()
     failures = failures_of(project, result)
-    saved_time = seconds_saved(project, result, snapshots[0])
-    saved_money = money_saved(project, result, snapshots[0])
+    snapshot = result.snapshot or snapshots[0]
+    saved_time = seconds_saved(project, result, snapshot)
+    saved_money = money_saved(project, result, snapshot)
     if result.run is not None:
         style = "green" if result.exit_code == 0 else "red"
         forced = unfinished_forced(project, result)
         again = [rerun_options(options, each, forced) for each in (run_options, replace(run_options, budget=None))]
         logger.say(summary(project, result, failures, saved_time, again, saved_money), style)
-        left = count_leftover_files(snapshots[0].records, snapshots[0].dependency_graph, project.observer().stands)
+        left = count_leftover_files(snapshot.records, snapshot.dependency_graph, project.observer().stands)
         if left:
             what, them = ("file or section belongs", "it") if left == 1 else ("files or sections belong", "them")
             status = f"`whyrun status{command_arguments(project)}` lists {them}"
@@ -274,7 +275,7 @@ def summary(
         run=result.run,
         state=result.state,
         counts=asdict(result.counts),
-        totals=result.plan.totals,
+        totals=result.totals,
         statuses=result.statuses,
         duration=result.duration,
         saved=saved_time,
@@ -296,7 +297,7 @@ def seconds_saved(project: Project, result: RunResult, snapshot: PlanningSnapsho
     reused = reused_steps(project, result) if result.counts.reused else []
     own = [event.step_id for event in reused if event.shared is None]
     shared: list[float] = [event.shared.get("duration", 0.0) for event in reused if event.shared is not None]
-    return saved_seconds(result.plan, snapshot, own) + sum(shared)
+    return saved_seconds(result.whole or result.plan, snapshot, own) + sum(shared)
 
 
 def money_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot) -> Totals:
@@ -304,7 +305,8 @@ def money_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot)
     from whyrun.planning.answers.prices import saved_costs
 
     reused = reused_steps(project, result) if result.counts.reused else []
-    return saved_costs(result.plan, snapshot, [event.step_id for event in reused if event.shared is None])
+    own = [event.step_id for event in reused if event.shared is None]
+    return saved_costs(result.whole or result.plan, snapshot, own)
 
 
 def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:
@@ -338,7 +340,8 @@ def unfinished_forced(project: Project, result: RunResult) -> list[str]:
     if result.run is None or not (result.state == "interrupted" or result.counts.held):
         return []
     outcome = fold_outcome(project.state.run(result.run).events())
-    forced = [job.id for job in result.plan.planned if any(isinstance(reason, Forced) for reason in job.reasons)]
+    planned = (result.whole or result.plan).planned
+    forced = [job.id for job in planned if any(isinstance(reason, Forced) for reason in job.reasons)]
     return [id_ for id_ in forced if outcome.steps.get(id_) != "completed"]
 
 

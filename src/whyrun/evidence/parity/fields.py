@@ -48,9 +48,12 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
     ),
     ev.InputRecorded: Declared(("id",), ("sha256", "size", "value")),
     ev.PlanComputed: Declared(
-        (),
+        ("source",),
         ("plan_sha256", "snapshot_sha256", "planned", "layers"),
-        {"log_position": "it names a run and its chain"},
+        {
+            "log_position": "it names a run and its chain",
+            "stage": "which of two stages is planned first depends on how fast their sources are",
+        },
     ),
     ev.ManifestMaterialized: Declared(("path",), (), {"size": _BYTES, "sha256": _BYTES}),
     ev.CfgMaterialized: Declared(("path",), (), {"size": _BYTES, "sha256": _BYTES}),
@@ -70,7 +73,7 @@ DECLARED: Mapping[type[ev.Event], Declared] = {
         ("why", "fingerprint", "bindings", "from_run", "recorded_in", "from_step", "reason"),
         {"shared": "it names a person and a run on another machine"},
     ),
-    ev.StepBlocked: Declared(("step_id",), ("because",)),
+    ev.StepBlocked: Declared(("step_id",), ("because", "problem")),
     ev.ConditionEvaluated: Declared(("step_id",), ("expression", "inputs", "result")),
     ev.Task: Declared(("step_id",), ("status", "message", "details")),
     ev.RequestRecorded: Declared(

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from whyrun.ids import without_indices
 from whyrun.log import events as ev
 from whyrun.log.costs import costs_of
 from whyrun.log.runs import RunRef
@@ -67,7 +68,7 @@ def cost_rows(runs: Iterable[RunRef], by: By) -> list[CostRow]:
 
 def _names(run: RunRef, by: By) -> Callable[[ev.CostRecorded], str]:
     if by == "job":
-        return lambda cost: cost.step_id.removeprefix("Job:").partition("[")[0]
+        return lambda cost: without_indices(cost.step_id.removeprefix("Job:"))
     if by == "run":
         return lambda cost: run.name
     if by == "item":

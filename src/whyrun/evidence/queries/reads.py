@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from whyrun.graph.tables import AlignedArtifact, ArtifactAt, Graph, JobTable, parts_of, sources_of
+from whyrun.ids import whole_input
 from whyrun.log.reads import as_code
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def _sources(graph: Graph, column: Any) -> Iterator[str]:
         if isinstance(source, ArtifactAt):
             yield _output(graph, source.table, source.artifact)
         else:
-            yield source.id.partition("[")[0]
+            yield whole_input(source.id)
 
 
 def _output(graph: Graph, table: int, artifact: int) -> str:

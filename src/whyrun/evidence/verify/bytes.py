@@ -37,7 +37,7 @@ from whyrun.evidence.verify.report import PLAN_AGAIN, Checked, Findings, Kind, V
 from whyrun.log import events as ev
 from whyrun.log.decoding import decoded
 from whyrun.log.events import value_hash_problem
-from whyrun.log.journal import EVENTS_FILE
+from whyrun.log.journal import EVENTS_FILE, STAGES_FILE
 from whyrun.log.reads import LongReads
 from whyrun.snapshot.history.bindings import bindings_problem
 
@@ -53,7 +53,7 @@ _UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, Whyr
 Current = Callable[[Container[str]], Mapping[str, Collection[str | None]] | None]
 Recorded = tuple[str, int, int]  # the hash and size of a file, and the line of the log that has them
 _decoder: msgspec.json.Decoder[ev.AnyEvent] = msgspec.json.Decoder(ev.AnyEvent)
-_NOT_DIGESTED = ("digest", "log_position")  # fields of a plan that its digest does not cover
+_NOT_DIGESTED = ("digest", "log_position", "stage")  # fields of a plan that its digest does not cover
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,12 +387,18 @@ def check_file(folder: Path, path: str, recorded: Recorded, run: str, findings: 
     return True
 
 
+def plan_file(event: ev.PlanComputed) -> str:
+    return PLAN_FILE if event.stage is None else STAGES_FILE
+
+
 def check_plan(folder: Path, event: ev.PlanComputed, mention: Mention, findings: Findings, checked: Checked) -> Any:
-    """Check `plan.json` against its digest in the log, and return the plan; None if it does not match."""
+    """Check a plan against its digest in the log, and return the plan; None if it does not match."""
     run = mention.run
-    file = folder / PLAN_FILE
+    file = folder / plan_file(event)
     try:
         data = file.read_bytes()
+        if event.stage is not None:
+            data = b"".join(data.splitlines(keepends=True)[event.stage - 1 : event.stage])
     except OSError as refused:
         gone = isinstance(refused, FileNotFoundError)
         what = "the file is missing" if gone else f"the file cannot be read: {refused.strerror}"

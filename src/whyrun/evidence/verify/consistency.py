@@ -68,6 +68,7 @@ class EventConsistency:
         self._cfg: dict[str, int] = {}  # path → line
         self._made: dict[str, int] = {}  # artifact → the line of the attempt that made it
         self._once: set[type[ev.Event]] = set()
+        self._stages = 0
         self._mode = "run"
         self._compared: dict[str, int] = {}  # in a comparison: how many steps had which result
 
@@ -107,6 +108,8 @@ class EventConsistency:
             case ev.ConditionEvaluated():
                 if event.step_id in self._outcome.steps:
                     yield "the condition of a step that has begun or ended already", None, None
+            case ev.PlanComputed() if event.stage is not None:
+                yield from self._stage(event.stage, event.source)
             case ev.PlanComputed() | ev.ManifestMaterialized():
                 if type(event) in self._once:
                     yield "a run records this once", None, None
@@ -123,6 +126,13 @@ class EventConsistency:
                     yield "`counts` does not match the events", _text(counts), _text(event.counts)
             case _:
                 pass
+
+    def _stage(self, number: int, source: str | None) -> Iterator[_Problem]:
+        self._stages += 1
+        if number != self._stages:
+            yield "the stages of a run are numbered from 1", str(self._stages), str(number)
+        if self._outcome.steps.get(source or "") not in ("completed", "skipped"):
+            yield "a stage is planned once its source has made a result", None, None
 
     def _begins(self, event: ev.StepStart, line: int) -> Iterator[_Problem]:
         yield from self._needs_plan()

@@ -20,7 +20,7 @@ from whyrun.artifacts.hashing import bytes_sha256, canonical_json, file_sha256
 from whyrun.artifacts.store import Store
 from whyrun.errors import Diagnostic, WhyrunError
 from whyrun.evidence.run_directory import RunDirectory, source_files
-from whyrun.evidence.verify.bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan
+from whyrun.evidence.verify.bytes import PLAN_FILE, BlobCheck, Mention, Recorded, check_file, check_plan, plan_file
 from whyrun.evidence.verify.consistency import EventConsistency, FileConsistency, kept_notes
 from whyrun.evidence.verify.lines import LineCheck, check_end, described, tombstone_problem
 from whyrun.evidence.verify.report import NOT_WHOLE, SOURCE_GONE, Checked, Findings, Verification, VerifyProblem
@@ -117,7 +117,7 @@ class _Verifier:
         lines = LineCheck(str(run.events_path), run.name, chain, before, self.findings.add)
         outcome = RunOutcome()
         recorded: dict[str, Recorded] = {}  # file of the run folder → its last hash in the log
-        plan: tuple[ev.PlanComputed, int] | None = None
+        plans: list[tuple[ev.PlanComputed, int]] = []  # the first one, and those of stages
         repaired = False
         size = 0
         twice = EventConsistency(run.name, lines.file, self.state.workflow, outcome)
@@ -136,7 +136,7 @@ class _Verifier:
                     outcome.add(event)
                     self.blobs.event(event, run.name, lines.file, line)
                     if type(event) is ev.PlanComputed:
-                        plan = (event, line)
+                        plans.append((event, line))
                     elif type(event) is ev.LogRepaired:
                         repaired = True
             if events:
@@ -159,14 +159,14 @@ class _Verifier:
                     self.findings.add(problem)
                     self._damaged(run)
         self.findings.notes += kept_notes(run.name, twice.kept)
-        if plan is not None:
+        if plans:
             self.plans[run.name] = outcome.start.engine_version if outcome.start is not None else ""
         if run.name == self.running or (blocks.refused is None and self._goes_on(run, outcome)):
             self.findings.note(f"{run.name} is running{self._by()}: its events so far are checked, its files are not")
             return lines.chain
         ends_well = blocks.refused is None and self._end(run, outcome, lines, size, repaired, has_status)
         whole = ends_well and not lines.damaged
-        sound = self._folder(run, outcome, recorded, plan, whole)
+        sound = self._folder(run, outcome, recorded, plans, whole)
         if whole and outcome.end is not None:
             files = FileConsistency(run.path, twice, self.findings, whole=has_status and not repaired)
             files.commands(sound)
@@ -211,7 +211,7 @@ class _Verifier:
         run: RunRef,
         outcome: RunOutcome,
         recorded: dict[str, Recorded],
-        plan: tuple[ev.PlanComputed, int] | None,
+        plans: list[tuple[ev.PlanComputed, int]],
         whole: bool,
     ) -> dict[str, str]:
         """Check the files of a run folder; the hash of each file that the log names and that has this hash."""
@@ -219,14 +219,14 @@ class _Verifier:
         for path, expected in recorded.items():
             if check_file(run.path, path, expected, run.name, self.findings, self.checked):
                 sound[path] = expected[0]
-        if plan is not None:
-            event, line = plan
+        for event, line in plans:
             mention = Mention(run.name, str(run.events_path), line, *described(event))
             planned = check_plan(run.path, event, mention, self.findings, self.checked)
             self.blobs.plan_lists(planned, mention)
             self._totals(event, planned, mention)
-            self._sources(run, outcome, event, mention)
-        checked = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plan is not None else ())}
+            if event.stage is None:
+                self._sources(run, outcome, event, mention)
+        checked = {*recorded, EVENTS_FILE, *((PLAN_FILE,) if plans else ())}
         mode = outcome.start.mode if outcome.start is not None else "adopt"
         missing = [name for name in RunDirectory(run.path).missing_files(mode) if name not in checked]
         if "status.json" in missing:
@@ -252,7 +252,7 @@ class _Verifier:
         totals = {"planned": sum(map(len, layers)), "layers": len(layers)}
         for name, expected in totals.items():
             if expected != (found := getattr(event, name)):
-                what, where = f"`{name}` is not that of `plan.json`", (mention.line, mention.event)
+                what, where = f"`{name}` is not that of `{plan_file(event)}`", (mention.line, mention.event)
                 self.findings.add(
                     VerifyProblem("log", mention.run, mention.file, what, *where, None, str(expected), str(found))
                 )

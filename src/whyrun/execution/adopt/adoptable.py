@@ -98,7 +98,7 @@ def locate(graph: Graph, artifact: str) -> ArtifactAt:
         )
         raise not_adoptable(artifact, f"{what}, whose elements only its job makes", hint)
     if spec.is_leaf:
-        whole = f"Artifact:{table.name}.{spec.output}{table.texts[at.position]}"
+        whole = table.output_id(spec.output, at.position)
         raise not_adoptable(
             artifact,
             "it is a leaf, a part of a JSON output",

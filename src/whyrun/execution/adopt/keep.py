@@ -32,6 +32,7 @@ from whyrun.execution.run.preflight import complete_killed_run
 from whyrun.graph.fingerprint import counted
 from whyrun.graph.layers import compute_layers
 from whyrun.graph.tables import Computed, JobTable, Slot
+from whyrun.ids import whole_input
 from whyrun.log import events as ev
 from whyrun.log.decoding import observed_field
 from whyrun.log.journal import Clock, utc_now
@@ -394,7 +395,7 @@ class _KeepingJudge(Judge):
             return True
         then, now = self._in_force(run), {id_: value.sha256 for id_, value in leaf_inputs(self.graph.inputs)}
         named = inputs_of_parameter(self.graph, table, slot)
-        return any(then.get(id_) != now.get(id_) for id_ in {*then, *now} if id_.partition("[")[0] in named)
+        return any(then.get(id_) != now.get(id_) for id_ in {*then, *now} if whole_input(id_) in named)
 
     def _inputs_in_force(self, run: int) -> Mapping[str, str]:
         state = self.project.state

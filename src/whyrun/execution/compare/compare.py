@@ -31,10 +31,11 @@ from whyrun.execution.recording.recorder import Recorder, Reporter
 from whyrun.execution.recording.totals import CompareCounts, Usage
 from whyrun.execution.run.lifecycle import MANIFEST, FinishedRun, OnFinish, RunEnvironment, execute_run
 from whyrun.execution.run.preflight import check_folders, check_limits, check_resources, resource_limits
-from whyrun.execution.run.runner import Policy, Runner, Work
+from whyrun.execution.run.runner import Runner
 from whyrun.execution.run.session import code_guard, repair_killed_run
+from whyrun.execution.run.stages import Work
 from whyrun.execution.run.step_outcomes import StepOutcomes
-from whyrun.execution.run.termination import Interrupts
+from whyrun.execution.run.termination import Interrupts, Policy
 from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.ids import by_number
 from whyrun.log import events as ev
@@ -50,8 +51,7 @@ from whyrun.snapshot.snapshot import PlanningSnapshot
 
 # --- the runner of a comparison ----------------------------------------------------------------------------------
 #
-# The runner of a comparison: it executes each chosen step on recorded artifacts, and no step waits for another.
-#
+# It executes each chosen step on recorded artifacts, and no step waits for another.
 # Deadlines, retries, resources, interruption and evidence are those of any run. Unlike in other runs, the inputs of
 # each step are known beforehand, nothing is reused or remembered, and the outcome of a step says how its outputs
 # differ.

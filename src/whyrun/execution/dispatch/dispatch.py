@@ -87,6 +87,10 @@ class RememberedRequests:
         self._snapshot, self._forced = snapshot, forced
         self._remembered: dict[tuple[str, str], dict[str, Any]] = {}  # in this run
 
+    def look_at(self, snapshot: PlanningSnapshot, forced: set[int]) -> None:
+        """More instances are known from now on, and nodes have other numbers."""
+        self._snapshot, self._forced = snapshot, forced
+
     def remember(self, step: str, fingerprint: str, key: str, value: Any) -> None:
         self._remembered.setdefault((step, fingerprint), {})[key] = value
 
@@ -118,6 +122,10 @@ class Dispatcher:
         self._recorder, self._put_blob = reusable.publisher.recorder, reusable.store.put_bytes
         self._secrets, self._from_run = secrets, from_run
         self._watch = watch
+
+    def look_at(self, snapshot: PlanningSnapshot) -> None:
+        """More instances are known from now on."""
+        self._snapshot = snapshot
 
     def dispatch(
         self, step: PreparedStep, attempt: int, recalled: Recalled, compare: Mapping[str, EarlierVersion]

@@ -55,6 +55,12 @@ class ReusableResults:
                 if output.path is not None and output.value is UNSET:
                     self.has_or_restores(output.sha256, output.type, output.path, output.size)
 
+    def look_at(self, snapshot: PlanningSnapshot) -> None:
+        """More instances are known from now on."""
+        self.snapshot = snapshot
+        self._published.clear()
+        self._lost.update(snapshot.lost)
+
     def add_shared(self, result: SharedResult) -> None:
         """The shared store has sent this result; its bytes are in the store."""
         self._shared[result.fingerprint] = result

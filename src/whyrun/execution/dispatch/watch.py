@@ -86,6 +86,12 @@ class Watch:
         in_project = {job for job, action in snapshot.actions.items() if action.in_project}
         return cls(policy.trace, needed, observations, policy.strict, in_project)
 
+    def look_at(self, snapshot: PlanningSnapshot, new: Iterable[PlannedJob]) -> None:
+        """More instances are known from now on; these are planned."""
+        self._observations.look_at(snapshot)
+        if self._mode == "first":
+            self._needed = frozenset((*self._needed, *jobs_to_trace(snapshot, new)))
+
     def traces(self, job: str) -> bool:
         """Whether the attempt of this job that starts now is to be traced."""
         if self._mode != "first":

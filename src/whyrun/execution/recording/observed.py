@@ -70,6 +70,12 @@ class Observations:
         self._traced: dict[str, list[Read]] = {}  # job → what only strace saw of its traced instance
         self._told: set[str] = set()
 
+    def look_at(self, snapshot: PlanningSnapshot) -> None:
+        """More instances are known from now on."""
+        self._snapshot = snapshot
+        self._published.clear()
+        self._makers.clear()
+
     def of(
         self, table: JobTable, consumed: Consumption, reads: StepReads | None, began: int, *, succeeded: bool
     ) -> Observed:

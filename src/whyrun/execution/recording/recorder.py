@@ -45,6 +45,9 @@ class Reporter(Protocol):
 
     def progress(self, ended: int, running: list[str]) -> None: ...
 
+    def planned(self, steps: list[str], text: str) -> None:
+        """A stage adds these steps to the run; `text` tells more."""
+
     def step_progress(self, step: str, fraction: float) -> None: ...
 
     def step_took(self, step: str, seconds: float) -> None:

@@ -99,6 +99,10 @@ class Reservations:
         self._reserved: dict[str, Decimal] = {}  # by running step
         self.is_used_up = False
 
+    def add(self, prices: Prices) -> None:
+        """More jobs are planned."""
+        self._prices = Prices({**self._prices.by_job, **prices.by_job})
+
     def reserve(self, step: str) -> bool:
         """Whether a step may start. The first that does not fit stops all steps that have a price; steps of unknown
         price stop when the budget is spent."""

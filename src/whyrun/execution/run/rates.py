@@ -42,6 +42,9 @@ class Bucket:
     def give_back(self, step: int) -> None:
         self._free += self._queued.pop(step)
 
+    def renumber(self, moved: Callable[[int], int]) -> None:
+        self._queued = {moved(step): amount for step, amount in self._queued.items()}
+
     def close(self, amount: Fraction, now: float, seconds: float) -> bool:
         """The service asks to wait: nothing begins before. The request that it refused is made again then, which takes
         tokens, too. Returns whether the bucket was open before."""
@@ -83,6 +86,11 @@ class Rates:
     def give_back(self, step: int, wants: Wants) -> None:
         for name, _ in self._rated(wants):
             self._buckets[name].give_back(step)
+
+    def renumber(self, moved: Callable[[int], int]) -> None:
+        """The steps have other numbers from now on."""
+        for bucket in self._buckets.values():
+            bucket.renumber(moved)
 
     def close(self, wants: Wants, seconds: float) -> list[str]:
         """The service asks to wait. Returns the resources that were open before."""

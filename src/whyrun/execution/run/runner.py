@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 from msgspec import UNSET
 
 from whyrun.artifacts.hashing import bytes_sha256, canonical_json
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.backends.registry import capabilities_of
-from whyrun.execution.dispatch.code_guard import CodeGuard
 from whyrun.execution.dispatch.dispatch import ActiveStep, Dispatcher, PreparedStep, Recalled, RememberedRequests
 from whyrun.execution.dispatch.reusable_results import ReusableResults
-from whyrun.execution.dispatch.run_secrets import RunSecrets
-from whyrun.execution.dispatch.watch import UNDECLARED, Watch, WatchPolicy
+from whyrun.execution.dispatch.watch import UNDECLARED, Watch
 from whyrun.execution.protocol.messages import (
     THROTTLED,
     CostReported,
@@ -37,62 +35,41 @@ from whyrun.execution.protocol.messages import (
 from whyrun.execution.recording.publisher import Publisher
 from whyrun.execution.recording.step_lines import StepFailure
 from whyrun.execution.recording.totals import RunCounts, Usage
-from whyrun.execution.run.budget import Budget
 from whyrun.execution.run.rates import Rates
-from whyrun.execution.run.scheduler import FAILURES, Retries, Scheduler, StepState
+from whyrun.execution.run.scheduler import COUNTED, FAILURES, Retries, Scheduler
 from whyrun.execution.run.shared_results import RunSharing
 from whyrun.execution.run.spending import Spending
+from whyrun.execution.run.stages import Stages, Work, forced_in
 from whyrun.execution.run.step_outcomes import FinishedStep, PendingSections, StepOutcomes, StepResults, edited_code
-from whyrun.execution.run.termination import Termination
+from whyrun.execution.run.termination import Policy, Termination
 from whyrun.execution.worker.failure import STORE_DAMAGED
 from whyrun.graph.tables import JobTable
 from whyrun.log import events as ev
 from whyrun.planning.consume import Consumption
 from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob
-from whyrun.planning.reasons import Forced, why_executed
+from whyrun.planning.reasons import why_executed
 from whyrun.planning.reuse import Reuse
-from whyrun.project_config import Rate
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-COUNTED: tuple[StepState, ...] = (
-    "completed", "reused", "inactive", "held", "failed", "timed_out", "interrupted", "blocked",
-)  # fmt: skip
 TURN = 0.1  # seconds that a turn of the loop waits for messages at most
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a runner executes: the plan, on the snapshot that it was made from."""
-
-    snapshot: PlanningSnapshot
-    plan: Plan
-    code: CodeGuard
-    secrets: RunSecrets
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How a runner executes it: resource limits, and when and how it stops."""
-
-    limits: Mapping[str, float]
-    fail_fast: bool
-    grace: float  # seconds between SIGTERM and SIGKILL
-    watch: WatchPolicy
-    budget: Budget | None = None
-    rates: Mapping[str, Rate] | None = None  # by resource
 
 
 class Runner:
     gated = True  # a step waits for the planned steps whose results it consumes
 
     def __init__(
-        self, work: Work, policy: Policy, backend: Backend, publisher: Publisher, sharing: RunSharing | None = None
+        self,
+        work: Work,
+        policy: Policy,
+        backend: Backend,
+        publisher: Publisher,
+        sharing: RunSharing | None = None,
+        stages: Stages | None = None,
     ) -> None:
-        self.work, self.policy, self.backend, self.sharing = work, policy, backend, sharing
-        self.recorder, self.graph = publisher.recorder, work.snapshot.dependency_graph
-        self.jobs: dict[int, PlannedJob] = {job.node: job for job in work.plan.planned}
-        self.no_reuse = {job.node for job in work.plan.planned if why_executed(job.reasons) is not None}
+        self.policy, self.backend, self.sharing, self.stages = policy, backend, sharing, stages
+        self.work, self.recorder = work, publisher.recorder
+        self.look_at(work.snapshot, work.plan)
         rates = Rates(policy.rates or {}, time.monotonic)
         self.scheduler = Scheduler(self.graph, work.plan, policy.limits, rates, gated=self.gated)
         self.states, self.retries = self.scheduler.states, Retries()
@@ -103,8 +80,7 @@ class Runner:
         self.reusable.restore_planned(work.plan)
         self.watch = Watch.of(work.snapshot, work.plan, publisher, policy.watch)
         self.dispatcher = Dispatcher(work.snapshot, backend, self.reusable, work.secrets, self.from_run, self.watch)
-        forced = {job.node for job in work.plan.planned if any(isinstance(r, Forced) for r in job.reasons)}
-        self.requests = RememberedRequests(work.snapshot, forced)
+        self.requests = RememberedRequests(work.snapshot, forced_in(work.plan))
         self.outcomes = self.make_outcomes(publisher)
         self.pending_sections = PendingSections(self.graph, publisher)
         self.active: dict[str, ActiveStep] = {}  # by step ID: at the backend
@@ -113,6 +89,13 @@ class Runner:
         self.usage = Usage()
         self.spending = Spending(work, policy.budget, publisher, self.usage)
         self.edits = 0  # jobs with edited code whose queued steps have been failed
+
+    def look_at(self, snapshot: PlanningSnapshot, plan: Plan) -> None:
+        """The plan that is executed; a stage adds to it."""
+        self.work = replace(self.work, snapshot=snapshot, plan=plan)
+        self.graph = snapshot.dependency_graph
+        self.jobs: dict[int, PlannedJob] = {job.node: job for job in plan.planned}
+        self.no_reuse = {job.node for job in plan.planned if why_executed(job.reasons) is not None}
 
     # -- what a comparison does otherwise --
 
@@ -136,7 +119,8 @@ class Runner:
     def ended_counts(self) -> dict[str, int]:
         """By field of `RunCounts`: how the planned steps ended."""
         totals = self.states.totals
-        not_started = len(self.states) - self.states.ended
+        of_loops = sum(self.states[node] == "waiting" for node in self.scheduler.open)  # nobody knows how many they are
+        not_started = len(self.states) - self.states.ended - of_loops
         return {**{state: totals[state] for state in COUNTED}, "not_started": not_started}
 
     # -- the loop --
@@ -202,6 +186,9 @@ class Runner:
     def examine(self, node: int) -> bool:
         """Decide what happens to a step whose sources have ended; True if it was submitted to the backend."""
         table, position = self.graph.table_at(node)
+        if node in self.scheduler.open and self.stages is not None:
+            self.stages.examine(self, node, table, position)
+            return False
         consumed = self.results.consumer.consume(table, position)
         pending = {self.graph.node(at) for at in consumed.pending} if consumed.waits else set()
         early = self.scheduler.awaits_needs(table) or not all(self.states.has_ended(source) for source in pending)

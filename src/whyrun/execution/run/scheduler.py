@@ -9,6 +9,7 @@ ready before all its gates are open, so it is examined whenever one opens.
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -94,6 +95,10 @@ TRANSITIONS: Mapping[tuple[StepState, StepEvent], StepState] = {
 }
 FAILURES: Mapping[str, StepEvent] = {"FAILED": "fail", "TIMED_OUT": "time_out", "INTERRUPTED": "interrupt"}
 
+# How steps end that count as such; of a comparison, more.
+COUNTED: tuple[StepState, ...] = (
+    "completed", "reused", "inactive", "held", "failed", "timed_out", "interrupted", "blocked",
+)  # fmt: skip
 STATES: tuple[StepState, ...] = get_args(StepState)
 # No transition leaves these.
 ENDED: frozenset[StepState] = frozenset(STATES) - {before for before, _ in TRANSITIONS}
@@ -115,20 +120,23 @@ class Transition(NamedTuple):
 class StepStates:
     """The state of each planned step, by node, and how many steps are in which state."""
 
-    def __init__(self, nodes: Iterable[int]) -> None:
-        self._states: dict[int, StepState] = dict.fromkeys(nodes, "waiting")
-        self.totals: dict[StepState, int] = dict.fromkeys(STATES, 0)
-        self.totals["waiting"] = len(self._states)
-        self.ended = 0  # steps
+    def __init__(self, nodes: Iterable[int], known: Mapping[int, StepState] | None = None) -> None:
+        """`known`: the states of those that are not waiting."""
+        self._states: dict[int, StepState] = {**dict.fromkeys(nodes, "waiting"), **(known or {})}
+        self.totals: dict[StepState, int] = {**dict.fromkeys(STATES, 0), **Counter(self._states.values())}
+        self.ended = sum(self.totals[state] for state in ENDED)  # steps
 
     def __getitem__(self, node: int) -> StepState:
         return self._states[node]
 
-    def __contains__(self, node: int) -> bool:
+    def __contains__(self, node: object) -> bool:
         return node in self._states
 
     def __len__(self) -> int:
         return len(self._states)
+
+    def items(self) -> Iterable[tuple[int, StepState]]:
+        return self._states.items()
 
     def has_ended(self, node: int) -> bool:
         return self._states.get(node) in ENDED
@@ -164,14 +172,23 @@ class Scheduler:
     of a dataset plan in the order of its file."""
 
     def __init__(
-        self, graph: Graph, plan: Plan, limits: Mapping[str, float], rates: Rates, *, gated: bool = True
+        self,
+        graph: Graph,
+        plan: Plan,
+        limits: Mapping[str, float],
+        rates: Rates,
+        *,
+        gated: bool = True,
+        states: Mapping[int, StepState] | None = None,
     ) -> None:
-        """Without `gated` no step waits for another, because each reads recorded results."""
+        """Without `gated` no step waits for another, because each reads recorded results. `states`: of the steps that
+        an earlier scheduler of the run has moved, before a stage made more of them known."""
         self.graph, self.rates = graph, rates
         self.limits = {name: _exact(limit) for name, limit in limits.items()}
         self.used = dict.fromkeys(limits, Fraction(0))
-        self.layer = {job.node: job.layer for job in plan.planned}
-        self.states = StepStates(self.layer)
+        self.open = {job.node for job in plan.open}  # entries `[?]`: they end once it is known what they stand for
+        self.layer = {job.node: job.layer for job in plan.jobs if job.state == "planned" or job.node in self.open}
+        self.states = StepStates(self.layer, states)
         self._order = _written_order(graph) or self.layer
         self.remaining: dict[int, int] = {}  # closed gates
         self.eager: set[int] = set()
@@ -190,6 +207,10 @@ class Scheduler:
             for table in graph.tables
         ]
         self._any_wants = any(self._wants)
+        for node, state in self.states.items() if states and self._any_wants else ():
+            for name, amount in self._wants_of(node) if state in AT_BACKEND else ():
+                if name in self.used:
+                    self.used[name] += amount
         # Each entry is order and node in one number: tuples take three times as long to compare.
         self._ready: dict[Wants, list[int]] = {}
         self._queued: set[int] = set()
@@ -201,7 +222,7 @@ class Scheduler:
             else:
                 self.remaining[node] = 0
         for node, remaining in self.remaining.items():
-            if remaining == 0:
+            if self.states[node] == "waiting" and (remaining == 0 or (states and node in self.eager)):
                 self._push(node)
 
     # -- building --
@@ -212,12 +233,13 @@ class Scheduler:
             self.remaining[node] = 0
             return
         gates: dict[int, _Gate] = {}
-        for _, column in table.operand_columns():
+        is_open = position in table.open_rows
+        for _, column in table.gates if is_open else table.operand_columns():
             if isinstance(column, AlignedArtifact):
                 self._node_gate(self.graph.tables[column.table].base + position, gates)
             else:
                 self._term_gates(node, column.at(position), gates)
-        for number in table.needs:
+        for number in table.needs if not is_open else ():
             gate = self._needs.get(number)
             if gate is None:
                 needed = self.graph.tables[number]
@@ -257,7 +279,7 @@ class Scheduler:
         gate = _Gate()
         for node in nodes:
             if node in self.layer:
-                gate.unended += 1
+                gate.unended += not self.states.has_ended(node)
                 self._gates_of.setdefault(node, []).append(gate)
         return gate
 
@@ -267,7 +289,9 @@ class Scheduler:
             heapq.heappush(self._ready.setdefault(self._wants_of(node), []), self._order[node] * self.graph.size + node)
 
     def _wants_of(self, node: int) -> Wants:
-        return self._wants[self.graph.table_at(node)[0].number] if self._any_wants else ()
+        if not self._any_wants or node in self.open:
+            return ()
+        return self._wants[self.graph.table_at(node)[0].number]
 
     # -- running --
 
@@ -302,8 +326,8 @@ class Scheduler:
         return any(number in self._needs and self._needs[number].unended for number in table.needs)
 
     def is_awaited(self, node: int) -> bool:
-        """Whether another step of the plan waits for this one."""
-        return node in self._gates_of
+        """Whether another step of the plan waits for this one, or one that is not known yet may read its results."""
+        return node in self._gates_of or bool(self.open)
 
     def move(self, node: int, event: StepEvent) -> None:
         """Change the state of a step, and do what follows from it."""
@@ -368,6 +392,13 @@ class Retries:
 
     def cancel(self) -> None:
         self._delayed.clear()
+
+    def renumber(self, moved: Callable[[int], int]) -> None:
+        """The nodes have other numbers from now on."""
+        self.attempts = {moved(node): number for node, number in self.attempts.items()}
+        self._delayed = [(until, moved(node)) for until, node in self._delayed]
+        heapq.heapify(self._delayed)
+        self._last_failure = {moved(node): event for node, event in self._last_failure.items()}
 
     def not_retried(self, states: StepStates) -> Iterator[tuple[int, StepEvent]]:
         """Steps whose retry was cancelled because the run stops; their last failure is how they ended."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -38,9 +38,10 @@ from whyrun.execution.run.preflight import (
     resource_limits,
     unlimited_resources,
 )
-from whyrun.execution.run.runner import Policy, Runner, Work
+from whyrun.execution.run.runner import Runner
 from whyrun.execution.run.shared_results import RunSharing
-from whyrun.execution.run.termination import Interrupts
+from whyrun.execution.run.stages import StagePlanner, Stages, Work
+from whyrun.execution.run.termination import Interrupts, Policy
 from whyrun.graph.tables import InputAt
 from whyrun.log import events as ev
 from whyrun.log.journal import STATUS_FILE, utc_now
@@ -52,9 +53,9 @@ from whyrun.planning.answers.listing import narrow_patterns
 from whyrun.planning.answers.plan_diff import told
 from whyrun.planning.consume import is_small
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
-from whyrun.planning.reasons import loop_source
 from whyrun.project import Project
 from whyrun.snapshot.history.replay import snapshot_blob, snapshot_identity
+from whyrun.snapshot.results import is_over_results
 from whyrun.snapshot.snapshot import PlanningSnapshot, changed_inputs, leaf_inputs
 
 if TYPE_CHECKING:
@@ -79,12 +80,16 @@ class RunResult:
     usage: Usage = field(default_factory=Usage)
     shared: SharingCounts | None = None  # None: the project has no shared store
     budget: Budget | None = None
+    # Where loops over results became known while it went on:
+    stages: tuple[Plan, ...] = ()
+    whole: Plan | None = None  # `plan` with its stages
+    snapshot: PlanningSnapshot | None = None  # with all instances
 
     @property
     def statuses(self) -> dict[str, int]:
         """How many jobs ended with which status, as their lines show it. `counts` and the plan's totals tell apart
         what a status sums up, such as blocked and up to date."""
-        counts, totals = self.counts, self.plan.totals
+        counts, totals = self.counts, self.totals
         idle = totals["clean"] + totals["inactive"]
         numbers = {
             TaskStatus.EXECUTES: counts.completed,
@@ -93,6 +98,10 @@ class RunResult:
             TaskStatus.TIMED_OUT: counts.timed_out,
         }
         return {status.value: number for status, number in numbers.items() if number}
+
+    @property
+    def totals(self) -> Mapping[str, int]:
+        return (self.whole or self.plan).totals
 
     def __repr__(self) -> str:
         if self.run is None:
@@ -115,12 +124,17 @@ class RunResult:
             "exit_code": self.exit_code,
             "counts": self.counts.to_json(),
             "statuses": self.statuses,
-            "totals": dict(self.plan.totals),
+            "totals": dict(self.totals),
             "duration": round(self.duration, 3),
             "plan_digest": self.plan.digest,
+            **({"stages": [_stage_json(stage) for stage in self.stages]} if self.stages else {}),
             **self.usage.to_json(),
             **({"shared_store": self.shared.to_json()} if self.shared is not None else {}),
         }
+
+
+def _stage_json(stage: Plan) -> dict[str, Any]:
+    return {"source": stage.source, "plan_digest": stage.digest, "totals": dict(stage.totals)}
 
 
 def run_workflow(
@@ -149,13 +163,16 @@ def run_workflow(
         RunLock.of(project.state, clock) as lock,
     ):
         report = repair_killed_run(project, lock, reporter.note, clock)
-        snapshot = project.snapshot(force=plan_options.force)
+        planner = StagePlanner(project) if is_over_results(project.workflow) else None
+        if planner is None:
+            snapshot = project.snapshot(force=plan_options.force)
+        else:
+            snapshot = project.snapshot(planner.history, plan_options.force, planner.observer)
         if sharing is None:
             plan = compute_execution_plan(snapshot, plan_options)
         else:
             plan, snapshot = sharing.plan_to_run(snapshot, plan_options)
         check_expected(plan, snapshot, saved_plan)
-        refuse_open(plan)
         check_folders(project, [job.node for job in plan.planned])
         if on_plan is not None:
             on_plan(plan, snapshot)
@@ -166,21 +183,29 @@ def run_workflow(
             reporter.note(f"no limit is set for the resource {name}, so it restricts nothing")
         if not plan.planned:
             return RunResult(None, plan, "nothing", 0, RunCounts(), 0.0, report)
-        check_resources(snapshot, [job.node for job in plan.planned], limits, project.config.rates)
+        may_run = [job.node for job in (*plan.planned, *plan.open)]
+        check_resources(snapshot, may_run, limits, project.config.rates)
         budget, of_budget = budget_of(project, options, plan, snapshot)
         for note in of_budget:
             reporter.note(note)
         allow_open_files(options, len(plan.planned))
-        secrets = needed_secrets(project, snapshot, [job.node for job in plan.planned if job.reuse is None])
+        executed = [job.node for job in (*plan.planned, *plan.open) if job.reuse is None]
+        secrets = needed_secrets(project, snapshot, executed)
         with Interrupts() as interrupts:
-            chosen = backend or backend_for(options, project.graph, [job.node for job in plan.planned])
+            chosen = backend or backend_for(options, project.graph, may_run)
             environment = RunEnvironment(project, reporter, clock, lock, chosen, interrupts, options.jobs, on_finish)
             watch = WatchPolicy(project.config.trace, project.config.strict)
             policy = Policy(limits, options.fail_fast, options.grace, watch, budget, project.config.rates)
-            run = execute_run(WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing), environment)
+            work = WorkflowRun.of(project, snapshot, plan, secrets, policy, sharing, planner)
+            run = execute_run(work, environment)
         shared = None if sharing is None else sharing.counts  # final once the shared store is closed
         counts, usage = run.runner.counts, run.runner.usage
-        return RunResult(run.run, plan, run.state, run.exit_code, counts, run.duration, report, usage, shared, budget)
+        result = RunResult(run.run, plan, run.state, run.exit_code, counts, run.duration, report, usage, shared, budget)
+        if run.runner.stages is None or not run.runner.stages.plans:
+            return result
+        whole = run.runner.work
+        stages = tuple(run.runner.stages.plans.values())
+        return replace(result, stages=stages, whole=whole.plan, snapshot=whole.snapshot)
 
 
 @contextmanager
@@ -250,19 +275,6 @@ def _remove_leftovers(state: WorkflowState, store: Store, clock: Clock) -> None:
         remove_half_written(folder, before)
 
 
-def refuse_open(plan: Plan) -> None:
-    """A run does not plan the instances of a loop yet that it makes known itself."""
-    if plan.open:
-        first = plan.open[0]
-        source, is_reused = loop_source(first.reasons)
-        hint = f"run what makes its values first: `whyrun run --target {source}`; then run again" if source else None
-        would = "take again" if is_reused else "make"
-        what = (
-            f"`{first.id}` goes over a result that this run would {would}, and a run does not start such instances yet"
-        )
-        raise error("LOOP_OPEN", what, hint=hint)
-
-
 def check_expected(plan: Plan, snapshot: PlanningSnapshot, saved: Mapping[str, Any] | None) -> None:
     """Refuse a plan that differs from the saved one, or that was made from other code or inputs."""
     if saved is None:
@@ -297,6 +309,7 @@ class WorkflowRun:
     sharing: Sharing | None
     snapshot_sha256: str  # of the stored snapshot
     composition: Mapping[str, Any] | None  # section of the manifest
+    planner: StagePlanner | None = None  # of loops over results
 
     @classmethod
     def of(
@@ -307,6 +320,7 @@ class WorkflowRun:
         secrets: RunSecrets,
         policy: Policy,
         sharing: Sharing | None,
+        planner: StagePlanner | None = None,
     ) -> WorkflowRun:
         """Store the blobs that the plan and its snapshot refer to."""
         for data in plan.blobs.values():
@@ -315,7 +329,7 @@ class WorkflowRun:
         composition = composition_section(snapshot, plan)
         if composition is not None:
             keep_datasets(snapshot, project.store, str(project.folder))
-        return cls(project, snapshot, plan, secrets, policy, sharing, blob, composition)
+        return cls(project, snapshot, plan, secrets, policy, sharing, blob, composition, planner)
 
     @property
     def mode(self) -> Literal["run"]:
@@ -331,7 +345,7 @@ class WorkflowRun:
 
     @property
     def executed(self) -> Iterable[int]:
-        return (job.node for job in self.plan.planned if job.reuse is None)
+        return (job.node for job in (*self.plan.planned, *self.plan.open) if job.reuse is None)
 
     def run_files(self) -> dict[str, bytes]:
         jobs = ((job.node, bindings) for job, bindings in self.plan.written_bindings())
@@ -357,7 +371,10 @@ class WorkflowRun:
         work = Work(self.snapshot, self.plan, code_guard(self.project, self.snapshot), self.secrets)
         run = publisher.recorder.directory.path.name
         sharing = None if self.sharing is None else RunSharing(self.sharing, self.snapshot, run)
-        return Runner(work, self.policy, backend, publisher, sharing)
+        stages = None
+        if self.planner is not None and self.plan.open:
+            stages = Stages(self.planner, self.snapshot, self.plan, self.snapshot_sha256)
+        return Runner(work, self.policy, backend, publisher, sharing, stages)
 
 
 def code_guard(project: Project, snapshot: PlanningSnapshot) -> CodeGuard:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from whyrun.artifacts.shared.result import SharedOrigin, SharedOutput, SharedResult
@@ -33,6 +34,12 @@ class RunSharing:
         tables = snapshot.dependency_graph.tables
         sharing.counts.used = any(self._is_shareable(table) for table in tables)
         sharing.counts.secret = tuple(table.name for table in tables if self._is_secret(table))
+
+    def look_at(self, snapshot: PlanningSnapshot, moved: Callable[[int], int]) -> None:
+        """More instances are known from now on, and nodes have other numbers."""
+        self._snapshot = snapshot
+        self._asked, self._waiting = set(map(moved, self._asked)), set(map(moved, self._waiting))
+        self._waiting_for = {print_: list(map(moved, nodes)) for print_, nodes in self._waiting_for.items()}
 
     def _is_secret(self, table: JobTable) -> bool:
         """Whether the job is not shared only because it has a secret or a connection."""

@@ -17,7 +17,9 @@ from whyrun.money import decimal, times, written
 from whyrun.planning.answers.prices import prices_of
 
 if TYPE_CHECKING:
-    from whyrun.execution.run.runner import Work
+    from whyrun.execution.run.stages import Work
+    from whyrun.planning.plan import Plan
+    from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
 class Spending:
@@ -27,6 +29,12 @@ class Spending:
         if budget is not None:
             self._reservations = Reservations(budget, prices_of(work.plan, work.snapshot), usage.spent)
         self._in_this_run: set[tuple[str, str, str]] = set()  # (step, request, item)
+
+    def look_at(self, snapshot: PlanningSnapshot, stage: Plan) -> None:
+        """The jobs of a stage are planned."""
+        self._snapshot = snapshot
+        if self._reservations is not None:
+            self._reservations.add(prices_of(stage, snapshot))
 
     @cached_property
     def _in_earlier_runs(self) -> set[tuple[str, str, str]]:

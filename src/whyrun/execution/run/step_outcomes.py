@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import time
 import traceback
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,7 +35,7 @@ from whyrun.planning.artifact_states import ArtifactState, Available, Pending
 from whyrun.planning.consume import Consumer, Consumption, Entry
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Reuse
-from whyrun.snapshot.records import run_name
+from whyrun.snapshot.records import MadeOutput, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.arrays import is_value_type
 
@@ -46,10 +47,18 @@ from whyrun.workflow.arrays import is_value_type
 class StepResults:
     """Answers `consume` with what is known now: the planner's own function decides, on the results of this run."""
 
-    def __init__(self, snapshot: PlanningSnapshot, plan: Plan, states: StepStates) -> None:
+    def __init__(
+        self,
+        snapshot: PlanningSnapshot,
+        plan: Plan,
+        states: StepStates,
+        made: Mapping[int, dict[str, Available]] | None = None,
+    ) -> None:
+        """`made`: the results so far, by node."""
         self._snapshot, self._graph, self._states = snapshot, snapshot.dependency_graph, states
         self._inactive = {job.node for job in plan.jobs if job.state == "inactive"}
-        self._made: dict[int, dict[str, Available]] = {}  # node → output → result, where a later step may read it
+        # node → output → result, where a later step may read it
+        self._made: dict[int, dict[str, Available]] = dict(made or {})
         self._failed_of: dict[int, set[int]] = {}  # table → its failed or blocked steps, once all have ended
         self.consumer = Consumer(self._graph, self.look, lambda at: states.has_ended(self._graph.node(at)))
 
@@ -72,6 +81,20 @@ class StepResults:
 
     def add(self, node: int, made: dict[str, Available]) -> None:
         self._made[node] = made
+
+    def made(self) -> Mapping[int, dict[str, Available]]:
+        return self._made
+
+    def made_by(self, node: int) -> dict[str, MadeOutput] | None:
+        """By artifact: what a step has made; None if it is inactive."""
+        if self._states[node] == "inactive":
+            return None
+        table, position = self._graph.table_at(node)
+        made: dict[str, MadeOutput] = {}
+        for a, spec in enumerate(table.artifacts):
+            result = self._made[node][spec.key_at(position)]
+            made[table.artifact_id(a, position)] = MadeOutput(result.sha256, spec.type, result.value)
+        return made
 
     def drop(self, node: int) -> None:
         """The step has failed after all."""
@@ -112,6 +135,11 @@ class StepOutcomes:
         self.graph: Graph = snapshot.dependency_graph
         self.lines = StepLines(self.graph, self.recorder, publisher.store, publisher.project)
 
+    def look_at(self, snapshot: PlanningSnapshot) -> None:
+        """More instances are known from now on."""
+        self.snapshot, self.graph = snapshot, snapshot.dependency_graph
+        self.lines.graph = self.graph
+
     # -- without executing --
 
     def condition(self, table: JobTable, step: str, consumed: Consumption) -> None:
@@ -139,9 +167,10 @@ class StepOutcomes:
         why = "condition is false" if by_condition else f"source is inactive: {consumed.inactive_by}"
         self.lines.skips(table, position, why)
 
-    def blocked(self, table: JobTable, position: int, because: list[str]) -> None:
-        self.recorder.event(ev.StepBlocked(step_id=table.job_id(position), because=because))
-        self.lines.skips(table, position, f"blocked by {listed(because)}")
+    def blocked(self, table: JobTable, position: int, because: list[str], problem: str | None = None) -> None:
+        """`problem`: why the instances of an entry `[?]` could not be planned."""
+        self.recorder.event(ev.StepBlocked(step_id=table.job_id(position), because=because, problem=problem))
+        self.lines.skips(table, position, f"blocked by {listed(because)}" + (f": {problem}" if problem else ""))
 
     def held(self, prepared: PreparedStep) -> Literal["hold"]:
         """The budget does not allow an attempt."""
@@ -383,6 +412,10 @@ class PendingSections:
 
     def __bool__(self) -> bool:
         return bool(self._pending)
+
+    @property
+    def steps(self) -> Iterable[ActiveStep]:
+        return [active for active, _ in self._pending]
 
     def seconds_left(self) -> float:
         return max(0.0, self._publisher.next_merge - time.monotonic())

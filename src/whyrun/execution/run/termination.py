@@ -8,15 +8,31 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol, Self
 
 from whyrun.console.lines import count
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.dispatch.dispatch import ActiveStep
+from whyrun.execution.dispatch.watch import WatchPolicy
 from whyrun.execution.protocol.messages import StepFinished
+from whyrun.execution.run.budget import Budget
+from whyrun.project_config import Rate
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """How a runner executes it: resource limits, and when and how it stops."""
+
+    limits: Mapping[str, float]
+    fail_fast: bool
+    grace: float  # seconds between SIGTERM and SIGKILL
+    watch: WatchPolicy
+    budget: Budget | None = None
+    rates: Mapping[str, Rate] | None = None  # by resource
 
 
 class Termination:

@@ -51,6 +51,7 @@ from whyrun.execution.worker.processes import become_worker, die_like, end_desce
 from whyrun.execution.worker.step_process import Libraries, OpenedStep, seed
 from whyrun.execution.worker.step_runner import PROJECT_VARIABLE, StepRunner
 from whyrun.execution.worker.streams import Streams
+from whyrun.ids import without_indices
 
 if TYPE_CHECKING:
     from whyrun.actions.code.import_facts import Import
@@ -182,7 +183,7 @@ class Worker:
         if self._start.single or step.is_a_program or step.has_own_environment:
             return _FIRST
         if step.command.shared:
-            return step.command.step_id.partition("[")[0]
+            return without_indices(step.command.step_id)
         return _LIBRARIES if self._named(step) else _FIRST
 
     def _named(self, step: OpenedStep) -> list[Import]:

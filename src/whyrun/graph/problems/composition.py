@@ -97,6 +97,6 @@ def _is_dataset(source: object) -> TypeGuard[InputAt]:
 def _is_auxiliary(source: InputAt, composed: Composed) -> bool:
     """Whether the declaring file calls the dataset auxiliary."""
     parsed = parse_id(source.id)
-    composition = composed.get("".join(f"{name}/" for name in parsed.imports))
+    composition = composed.get("".join(f"{each.name}/" for each in parsed.imports))
     dataset = composition.dataset(parsed.segments[0].name) if composition is not None else None
     return dataset is not None and dataset.role == AUXILIARY

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -16,11 +17,12 @@ from msgspec.structs import replace
 from whyrun.errors import Diagnostic
 from whyrun.graph.inputs import Scope
 from whyrun.graph.loops import loop_values, rows_of
-from whyrun.graph.ragged import Results
+from whyrun.graph.ragged import NOT_NESTED, Nest, Results, nested
 from whyrun.graph.template import expressions_in, inputs_of_loop
-from whyrun.ids import Index
+from whyrun.ids import Index, absolute, without_indices
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import (
+    ImportDecl,
     InputRef,
     JobDecl,
     Loop,
@@ -42,10 +44,11 @@ def known_part(workflow: Workflow, inputs: Mapping[str, InputValue]) -> tuple[Wo
     flows: dict[str, _Flow] = {}
     jobs: dict[str, _Job] = {}
     declared = {prefix + name: decl for prefix, flow in _flows(workflow, "") for name, decl in flow.jobs.items()}
-    for prefix, flow in _flows(workflow, ""):
-        scope = _scope(flow, prefix, inputs, declared, problems)
-        known = flows[prefix] = _Flow(prefix, scope.loops, inputs, jobs)
-        jobs.update({prefix + name: _Job(decl, known) for name, decl in _with_instances(flow, scope, problems)})
+    names = {without_indices(id_) for id_ in inputs}
+    for flow, scope in _Scopes(inputs, declared, problems).of(workflow, "", NOT_NESTED, {}):
+        known = flows[scope.prefix] = _Flow(scope.prefix, scope.loops, names, jobs)
+        found = _with_instances(flow, scope, problems)
+        jobs.update({scope.prefix + name: _Job(decl, known) for name, decl in found})
     return _reduced(workflow, "", flows), problems
 
 
@@ -76,30 +79,43 @@ def _flows(workflow: Workflow, prefix: str) -> Iterator[tuple[str, Workflow]]:
         yield from _flows(imported.workflow, f"{prefix}{name}/")
 
 
-def _scope(
-    flow: Workflow,
-    prefix: str,
-    inputs: Mapping[str, InputValue],
-    declared: Mapping[str, JobDecl],
-    problems: list[Diagnostic],
-) -> Scope:
-    """The loops whose values are known."""
-    loops: dict[str, Sequence[Index]] = {}
-    for loop in flow.loops.values():
-        if not _is_given(loop, prefix, inputs) or any(other not in loops for other in loop.after):
-            continue
-        if isinstance(loop.source, OutputRef) and not _is_declared(declared.get(prefix + loop.source.job), loop.source):
-            continue
-        before = len(problems)
-        values = loop_values(loop, prefix, inputs, problems, loops, Results())
-        if len(problems) == before:
-            loops[loop.name] = values
-    positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
-    return Scope(prefix, loops, positions, {}, {}, inputs, problems)
+class _Scopes(NamedTuple):
+    """The loops of each file whose values are known."""
+
+    inputs: Mapping[str, InputValue]
+    declared: Mapping[str, JobDecl]
+    problems: list[Diagnostic]
+
+    def of(
+        self, flow: Workflow, prefix: str, nest: Nest, outer: Mapping[str, Sequence[Index]]
+    ) -> Iterator[tuple[Workflow, Scope]]:
+        loops = dict(outer)
+        for loop in flow.loops.values():
+            source = loop.source
+            if not self._is_given(loop, prefix, nest) or any(other not in loops for other in loop.after):
+                continue
+            if isinstance(source, OutputRef) and not _is_declared(
+                self.declared.get(absolute(prefix, source.job)), source
+            ):
+                continue
+            before = len(self.problems)
+            values = loop_values(loop, prefix, self.inputs, self.problems, loops, Results(), nest)
+            if len(self.problems) == before:
+                loops[loop.name] = values
+        positions = {name: {value: i for i, value in enumerate(values)} for name, values in loops.items()}
+        yield flow, Scope(prefix, loops, positions, {}, {}, self.inputs, self.problems, nest=nest)
+        for name, imported in flow.imports.items():
+            if _is_known(imported, loops):
+                yield from self.of(imported.workflow, f"{prefix}{name}/", *nested(nest, prefix, imported, loops))
+
+    def _is_given(self, loop: LoopDecl, prefix: str, nest: Nest) -> bool:
+        folder = nest.first_folder(prefix)
+        return folder is not None and all(f"Input:{folder}{name}" in self.inputs for name in inputs_of_loop(loop))
 
 
-def _is_given(loop: LoopDecl, prefix: str, inputs: Collection[str]) -> bool:
-    return all(f"Input:{prefix}{name}" in inputs for name in inputs_of_loop(loop))
+def _is_known(imported: ImportDecl, loops: Collection[str]) -> bool:
+    """Whether it is known how often the import is there."""
+    return "for" not in imported.broken and all(loop in loops for loop in imported.loops)
 
 
 def _is_declared(job: JobDecl | None, result: OutputRef) -> bool:
@@ -126,7 +142,7 @@ class _Flow(msgspec.Struct, frozen=True):
 
     prefix: str
     loops: Mapping[str, Sequence[Index]]
-    inputs: Collection[str]
+    inputs: Collection[str]  # without the indices of imports
     jobs: Mapping[str, _Job]  # of all files, by name with imports
 
     def can_read(self, template: Template, env: Collection[str]) -> bool:
@@ -137,8 +153,8 @@ class _Flow(msgspec.Struct, frozen=True):
 
     def _is_known(self, ref: Ref) -> bool:
         if isinstance(ref, InputRef):
-            return f"Input:{self.prefix}{ref.name}" in self.inputs
-        job = self.jobs.get(self.prefix + ref.job)
+            return f"Input:{absolute(self.prefix, ref.name)}" in self.inputs
+        job = self.jobs.get(absolute(self.prefix, ref.job))
         return job is not None and job.has(ref.output, leaf=bool(ref.leaf))
 
 
@@ -170,7 +186,7 @@ class _Job(msgspec.Struct, frozen=True):
             env=env,
             condition=condition,
             outputs={name: self._reduced_output(output) for name, output in decl.outputs.items()},
-            needs=tuple(job for job in decl.needs if flow.prefix + job in flow.jobs),
+            needs=tuple(job for job in decl.needs if absolute(flow.prefix, job) in flow.jobs),
         )
 
     def _readable(self, area: str, entries: Mapping[str, Template], env: Collection[str]) -> dict[str, Template]:
@@ -197,5 +213,6 @@ def _reduced(workflow: Workflow, prefix: str, flows: Mapping[str, _Flow]) -> Wor
         imports={
             name: replace(imported, workflow=_reduced(imported.workflow, f"{prefix}{name}/", flows))
             for name, imported in workflow.imports.items()
+            if f"{prefix}{name}/" in flows
         },
     )

@@ -14,9 +14,9 @@ from functools import cached_property
 import msgspec
 
 from whyrun.errors import Diagnostic
-from whyrun.graph.paths import Pattern, folders_of, surely_apart
-from whyrun.graph.tables import Graph, JobTable, OutputColumn
-from whyrun.ids import site_of, split_site
+from whyrun.graph.paths import OutputColumn, Pattern, folders_of, surely_apart
+from whyrun.graph.tables import Graph, JobTable
+from whyrun.ids import own_loops, site_of, split_site, without_indices
 from whyrun.workflow.advice import Advice, own_path, worded
 from whyrun.workflow.arrays import is_array
 from whyrun.workflow.inputs import InputValue
@@ -115,7 +115,7 @@ class OutputPaths:
         return split_site(self.sites[position])[0]
 
     def artifact(self, position: int) -> str:
-        return f"Artifact:{self.table.name}.{self.output.name}{self.table.texts[position]}"
+        return self.table.output_id(self.output.name, position)
 
     def problem(self, message: str, hint: str | Advice | None) -> Diagnostic:
         text = None if hint is None else worded(hint, in_plan=self.table.decl.in_plan)
@@ -259,7 +259,8 @@ def _path_problems(
 
 def _loop_hint(output: OutputPaths, other: str, where: str) -> str | None:
     """For two instances of one output that do not differ in their path or key."""
-    if not other.startswith(f"Artifact:{output.table.name}.{output.output.name}["):
+    same = without_indices(other) == f"Artifact:{output.table.name}.{output.output.name}"
+    if not same or not own_loops(output.table.decl.loops):
         return None
     return f"put each loop variable into {where}, such as `${{{{ {output.table.decl.loops[-1]} }}}}`"
 

@@ -12,7 +12,7 @@ import msgspec
 
 from whyrun.errors import column_width, padded
 from whyrun.graph.tables import Graph
-from whyrun.ids import IdPattern, parse_id_of, shape_of
+from whyrun.ids import IdPattern, any_index, shape_of, without_indices
 from whyrun.planning.plan import Plan, PlannedJob
 
 SUMMARISED = 1000  # jobs: of more, a summary is shown
@@ -128,9 +128,9 @@ def summary_rows(jobs: Sequence[PlannedJob]) -> list[tuple[str, str, str]]:
     counted: dict[tuple[str, tuple[str, ...]], int] = {}
     patterns: dict[str, str] = {}
     for job in jobs:
-        name = job.id.partition("[")[0]
+        name = without_indices(job.id)
         if name not in patterns:
-            patterns[name] = name + "[*]" * len(parse_id_of("Job", job.id).segments[-1].indices)
+            patterns[name] = any_index(job.id)
         key = name, _codes(job)
         counted[key] = counted.get(key, 0) + 1
     return [

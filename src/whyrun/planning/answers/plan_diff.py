@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from whyrun.ids import whole_input
 from whyrun.planning.reasons import read_reason
 from whyrun.snapshot.reads import ObservedReads
 
@@ -52,7 +53,7 @@ def _parts(saved: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
         before, after = (plan.get("snapshot_parts", {}).get(kind, {}) for plan in (saved, now))
         for name in sorted({*before, *after}):
             old, new = (str(part[name])[:8] if name in part else "absent" for part in (before, after))
-            if before.get(name) != after.get(name) and not any(id_.partition("[")[0] == name for id_ in told):
+            if before.get(name) != after.get(name) and not any(whole_input(id_) == name for id_ in told):
                 yield f"{words.format(name)}: {old} when it was saved, {new} now"
 
 

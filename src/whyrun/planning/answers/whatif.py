@@ -21,7 +21,7 @@ from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.inputs import lookup
 from whyrun.graph.tables import Graph, Group, InputAt, JobTable, Known, Slot, Term, sources_of
 from whyrun.graph.template import inputs_in, inputs_of_loop, uses_loops
-from whyrun.ids import CanonicalId, Index, parse_id_of
+from whyrun.ids import CanonicalId, Index, absolute, own_name, parse_id_of, without_indices
 from whyrun.planning.plan import Plan
 from whyrun.workflow.inputs import IndexProblem, InputValue, parse_set
 from whyrun.workflow.model import JobDecl, Place, Type, Workflow
@@ -74,13 +74,13 @@ def assume(
         seen.add(id_)
         now = _lookup(assumed, id_)
         name = identity.segments[0].name
-        inner = _workflow_at(workflow, identity.imports)
+        inner = _workflow_at(workflow, _names_of(identity))
         declared_at = inner.inputs[name].place
         value = _changed(id_, now) if text == CHANGED else _given(id_, now.type, text, declared_at, source)
         if inner.inputs[name].key is not None and isinstance(now.value, dict) and text == CHANGED:
             value = _named(identity.segments[0].indices[0], now, value)
         assumptions.append(Assumption(id_, now, value))
-        prefix = "".join(f"{part}/" for part in identity.imports)
+        prefix = identity.folder
         whole = f"Input:{prefix}{name}"
         first, *fields = identity.segments
         keys = [*first.indices, *(key for each in fields for key in (each.name, *each.indices))]
@@ -124,6 +124,10 @@ def _workflow_at(workflow: Workflow, imports: Sequence[str]) -> Workflow:
     for name in imports:
         workflow = workflow.imports[name].workflow
     return workflow
+
+
+def _names_of(identity: CanonicalId) -> list[str]:
+    return [each.name for each in identity.imports]
 
 
 def _given(id_: str, type_: Type, text: str, declared_at: Place, source: InputSource) -> InputValue:
@@ -282,38 +286,56 @@ def _content(term: Term) -> Any:
 
 def named_readers(graph: Graph, id_: str) -> list[Reader]:
     """All instances of the jobs that name an input in `with`, `env`, `if` or their loops."""
-    return [Reader(job, condition) for table, condition in naming_jobs(graph, id_) for job in table.job_ids()]
+    folder = f"Job:{parse_id_of('Input', id_).folder}"
+    ids = ((job, condition) for table, condition in naming_jobs(graph, id_) for job in table.job_ids())
+    return [Reader(job, condition) for job, condition in ids if job.startswith(folder)]
 
 
 def naming_jobs(graph: Graph, id_: str) -> Iterator[tuple[JobTable, bool]]:
     """The jobs that name an input in `with`, `env`, `if` or their loops; and whether only their condition does."""
     identity = parse_id_of("Input", id_)
-    workflow = _workflow_at(graph.workflow, identity.imports)
-    prefix = "".join(f"{name}/" for name in identity.imports)
-    wanted = identity.segments[0].name
+    prefix = "".join(f"{name}/" for name in _names_of(identity))
+    wanted = prefix + identity.segments[0].name
     for table in graph.tables:
-        decl = workflow.jobs.get(table.name.removeprefix(prefix)) if table.name.startswith(prefix) else None
-        if decl is not None:
-            by_content = wanted in _inputs_of_content(workflow, decl)
-            if by_content or wanted in inputs_in([decl.condition]):
-                yield table, not by_content
+        if not table.name.startswith(prefix):
+            continue
+        of_file, _, _ = table.name.rpartition("/")
+        of_file += "/" if of_file else ""
+
+        def names(found: set[str], of_file: str = of_file) -> bool:
+            return any(absolute(of_file, name) == wanted for name in found)
+
+        by_content = names(_inputs_of_content(graph.workflow, of_file, table.decl))
+        if by_content or names(inputs_in([table.decl.condition])):
+            yield table, not by_content
 
 
-def _inputs_of_content(workflow: Workflow, decl: JobDecl) -> set[str]:
+def _inputs_of_content(root: Workflow, prefix: str, decl: JobDecl) -> set[str]:
     """The inputs that `with`, `env` and the loops of a job name."""
-    loops = [inputs_of_loop(workflow.loops[loop]) for loop in decl.loops]
-    return inputs_in([*decl.with_.values(), *decl.env.values()]).union(*loops)
+    return inputs_in([*decl.with_.values(), *decl.env.values()]) | _inputs_of_loops(root, prefix, decl.loops)
+
+
+def _inputs_of_loops(root: Workflow, prefix: str, loops: Sequence[str]) -> set[str]:
+    """As their file names them; those of loops of imports, which begin with a `/`, from the root."""
+    found: set[str] = set()
+    for loop in loops:
+        folder = loop[1:].rpartition("/")[0] if loop.startswith("/") else prefix.rstrip("/")
+        flow = _workflow_at(root, folder.split("/") if folder else ())
+        names = inputs_of_loop(flow.loops[own_name(loop)])
+        found |= names if loop == own_name(loop) else {f"/{folder}/{name}" if folder else f"/{name}" for name in names}
+    return found
 
 
 def inputs_of_parameter(graph: Graph, table: JobTable, slot: Slot) -> set[str]:
     """The IDs of the inputs that the text of a parameter names, also through the loops that it uses."""
-    *imports, _ = table.name.split("/")
-    workflow, key = _workflow_at(graph.workflow, imports), str(slot.path[0])
+    prefix = table.name[: len(table.name) - len(own_name(table.name))]
+    key = str(slot.path[0])
     template = (table.decl.with_ if slot.area == "with" else table.decl.env)[key]
     names = inputs_in([template])
     if uses_loops(template):
-        names = names.union(*(inputs_of_loop(workflow.loops[loop]) for loop in table.decl.loops))
-    return {"Input:" + "/".join([*imports, name]) for name in names}
+        names |= _inputs_of_loops(graph.workflow, prefix, table.decl.loops)
+    wanted = {f"Input:{absolute(prefix, name)}" for name in names}
+    return {id_ for id_ in graph.inputs if without_indices(id_) in wanted} if table.levels else wanted
 
 
 # --- what would run ----------------------------------------------------------------------------------------------

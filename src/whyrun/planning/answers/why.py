@@ -133,11 +133,11 @@ class LoopSource(msgspec.Struct, frozen=True):
 
     artifact: str
     value: Any
-    run: str  # that made it
+    run: str | None  # that made it; None: the run whose plan this is
 
     def __str__(self) -> str:
         what = f"has {len(self.value)} elements" if isinstance(self.value, list) else f"is {self.value}"
-        return f"{self.artifact} {what}, made in {self.run}"
+        return f"{self.artifact} {what}, made in {self.run or 'the same run'}"
 
     def to_json(self) -> dict[str, Any]:
         count = len(self.value) if isinstance(self.value, list) else self.value
@@ -272,6 +272,11 @@ def _loop_sources(view: PlanView, node: int) -> Iterator[LoopSource]:
     for place, column in table.gates:
         source = column.at(position)
         if table.rows[position][place] is not OPEN and isinstance(source, ArtifactAt):
+            id_ = view.graph.artifact_id(source)
+            outputs = view.snapshot.made.get(view.graph.job_id(view.graph.node(source)))
+            if outputs is not None:
+                yield LoopSource(id_, outputs[id_].value, None)
+                continue
             record, made = view.snapshot.record(view.graph.node(source)), view.snapshot.output(source)
             assert record is not None
             yield LoopSource(made.id, made.value, run_name(record.latest.source_of(made.id)[0]))

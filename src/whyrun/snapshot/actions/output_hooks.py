@@ -16,8 +16,10 @@ from msgspec.structs import replace
 
 from whyrun.actions.inspection.messages import WithBlock, encode_value
 from whyrun.errors import Diagnostic
+from whyrun.graph.paths import OutputColumn
 from whyrun.graph.publishing.conflicts import path_problems, sections_without_file
-from whyrun.graph.tables import Graph, JobTable, OutputColumn
+from whyrun.graph.slots import import_folder
+from whyrun.graph.tables import Graph, JobTable
 from whyrun.ids import SECTION_MARK, site_of, split_site
 from whyrun.snapshot.actions.known_inputs import InputReader, reader_of_graph
 from whyrun.snapshot.snapshot import PlanningSnapshot
@@ -87,7 +89,6 @@ def _added_paths(
     types = info.outputs if info.outputs is not None else {o.name: o.type for o in table.outputs}
     files = [name for name, type_ in types.items() if type_ not in VALUE_TYPES]
     open_ = [name for name in types if name in table.output_number and _is_open(table, name)]
-    prefix = table.name[: table.name.rfind("/") + 1]  # the paths of an import lie under its name
     rows: list[Mapping[str, str]] = []
     for position, answer in enumerate(answers):
         given = _by_name(answer.get("value", []), open_, files)
@@ -97,7 +98,11 @@ def _added_paths(
             return {}
         rows.append(given)
     everywhere = [name for name in open_ if all(name in row for row in rows)]
-    paths = {name: [prefix + posixpath.normpath(row[name]) for row in rows] for name in everywhere}
+    folders = [import_folder(table, position) for position in range(len(rows))]
+    paths = {
+        name: [folder + posixpath.normpath(row[name]) for folder, row in zip(folders, rows, strict=True)]
+        for name in everywhere
+    }
     return {name: _sites(table.outputs[table.output_number[name]], found) for name, found in paths.items()}
 
 

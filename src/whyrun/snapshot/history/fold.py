@@ -160,6 +160,8 @@ class RunFold:
         elif isinstance(event, scan.CostRecorded):
             self.check_ids(seq, "Job", event.step_id)
             self.costs.add(event)
+        elif isinstance(event, scan.PlanComputed):
+            self.check_ids(seq, "Job", *([event.source] if event.source is not None else ()))
         elif isinstance(event, scan.StepBlocked):
             self.check_ids(seq, "Job", event.step_id, *event.because)
         elif isinstance(event, scan.ConditionEvaluated):

@@ -19,8 +19,10 @@ from whyrun.graph.expand import expand
 from whyrun.graph.tables import Graph
 from whyrun.snapshot.actions.connections import with_connections
 from whyrun.snapshot.actions.output_hooks import with_sites
-from whyrun.snapshot.build import build_planning_snapshot, recorded_results
+from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.observations import KnownRead
+from whyrun.snapshot.records import MadeOutput
+from whyrun.snapshot.results import recorded_results
 from whyrun.snapshot.snapshot import ActionFacts, BlobCheck, LogReader, PlanningSnapshot
 from whyrun.workflow.inputs import InputValue
 from whyrun.workflow.model import Type
@@ -32,45 +34,56 @@ VERSION = 1
 
 def snapshot_blob(snapshot: PlanningSnapshot) -> bytes:
     """Sources, resolved inputs, action fingerprints, and all observations that differ from the log."""
+    return canonical_json(_snapshot_json(snapshot))
+
+
+_OF_FIRST = frozenset({"root", "sources", "inputs", "actions", "connected", "opened", "manifest"})
+
+
+def stage_blob(snapshot: PlanningSnapshot, first: str) -> bytes:
+    """What the snapshot of a stage has beside the first one of its run (`first`: its hash)."""
+    own = {name: part for name, part in _snapshot_json(snapshot).items() if name not in _OF_FIRST}
+    return canonical_json({**own, "first": first, "made": msgspec.to_builtins(dict(snapshot.made))})
+
+
+def _snapshot_json(snapshot: PlanningSnapshot) -> dict[str, Any]:
     graph = snapshot.dependency_graph
     composition = graph.workflow.composition
-    return canonical_json(
-        {
-            "version": VERSION,
-            "root": graph.workflow.source,
-            "sources": dict(graph.workflow.sources),
-            "inputs": {id_: _input_json(value) for id_, value in graph.inputs.items()},
-            "actions": {
-                name: {
-                    "name": a.name,
-                    "sha256": a.sha256,
-                    "deterministic": a.deterministic,
-                    "files": dict(a.files),
-                    **({"uncounted": list(a.uncounted)} if a.uncounted else {}),
-                    **({"versions": dict(a.versions)} if a.versions else {}),
-                    **({"effectful": True} if a.effectful else {}),
-                }
-                for name, a in snapshot.actions.items()
-            },
-            "files": dict(snapshot.files),
-            "lost": sorted(snapshot.lost),
-            **({"running": snapshot.running} if snapshot.running is not None else {}),
-            **({"reads": dict(snapshot.reads.present)} if snapshot.reads.present else {}),
-            **({"names": dict(snapshot.reads.names)} if snapshot.reads.names else {}),
-            **({"packages": dict(snapshot.reads.versions)} if snapshot.reads.versions else {}),
-            **({"count_packages": True} if snapshot.reads.counts_packages else {}),
-            **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
-            **({"asked": graph.asked} if graph.asked else {}),
-            **(
-                {"known": sorted({*graph.results.taken, *graph.results.refused})}
-                if graph.results.taken or graph.results.refused
-                else {}
-            ),
-            **({"connected": graph.connected} if graph.connected else {}),
-            **({"opened": True} if _opens_texts(graph) else {}),
-            **({"manifest": composition.manifest} if composition is not None and composition.manifest else {}),
-        }
-    )
+    return {
+        "version": VERSION,
+        "root": graph.workflow.source,
+        "sources": dict(graph.workflow.sources),
+        "inputs": {id_: _input_json(value) for id_, value in graph.inputs.items()},
+        "actions": {
+            name: {
+                "name": a.name,
+                "sha256": a.sha256,
+                "deterministic": a.deterministic,
+                "files": dict(a.files),
+                **({"uncounted": list(a.uncounted)} if a.uncounted else {}),
+                **({"versions": dict(a.versions)} if a.versions else {}),
+                **({"effectful": True} if a.effectful else {}),
+            }
+            for name, a in snapshot.actions.items()
+        },
+        "files": dict(snapshot.files),
+        "lost": sorted(snapshot.lost),
+        **({"running": snapshot.running} if snapshot.running is not None else {}),
+        **({"reads": dict(snapshot.reads.present)} if snapshot.reads.present else {}),
+        **({"names": dict(snapshot.reads.names)} if snapshot.reads.names else {}),
+        **({"packages": dict(snapshot.reads.versions)} if snapshot.reads.versions else {}),
+        **({"count_packages": True} if snapshot.reads.counts_packages else {}),
+        **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
+        **({"asked": graph.asked} if graph.asked else {}),
+        **(
+            {"known": sorted({*graph.results.taken, *graph.results.refused})}
+            if graph.results.taken or graph.results.refused
+            else {}
+        ),
+        **({"connected": graph.connected} if graph.connected else {}),
+        **({"opened": True} if _opens_texts(graph) else {}),
+        **({"manifest": composition.manifest} if composition is not None and composition.manifest else {}),
+    }
 
 
 def snapshot_identity(snapshot: PlanningSnapshot) -> dict[str, Any]:
@@ -89,9 +102,14 @@ def snapshot_identity(snapshot: PlanningSnapshot) -> dict[str, Any]:
     return {"snapshot_sha256": hashlib.sha256(whole).hexdigest(), "snapshot_parts": parts}
 
 
-def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
-    """Rebuild the snapshot from its blob and the log as it was then."""
+def replay_snapshot(blob: bytes, log: LogReader, *stages: bytes) -> PlanningSnapshot:
+    """Rebuild the snapshot from its blob and the log as it was then. With the blob of a stage: the snapshot of that
+    stage; with several, what all of them know."""
     data = json.loads(blob)
+    made: dict[str, dict[str, MadeOutput] | None] = {}
+    for stage in map(json.loads, stages):
+        made |= msgspec.convert(stage["made"], dict[str, dict[str, MadeOutput] | None])
+        data = {**data, **stage, **{name: _joined(data.get(name), stage.get(name)) for name in _OBSERVED}}
     if data["version"] != VERSION:
         raise error("STORE_DAMAGED", f"this snapshot has version {data['version']}", hint="use a newer whyrun")
     sources: Mapping[str, str] = data["sources"]
@@ -103,7 +121,7 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         workflow = parse_workflow(data["root"], lambda key: sources[key])
     # The output paths were checked before they were recorded: a replay publishes nothing.
     inputs = {id_: _input_value(value) for id_, value in data["inputs"].items()}
-    graph = expand(workflow, inputs, recorded=recorded_results(log, data.get("known", ())))
+    graph = expand(workflow, inputs, recorded=recorded_results(log, data.get("known", ()), made))
     graph = with_sites(with_connections(graph, data.get("connected", {})), data.get("asked", {}))
     if "opened" not in data:  # also for runs of older versions, which recorded texts like other files
         tables = tuple(msgspec.structs.replace(table, only_paths=True) for table in graph.tables)
@@ -120,8 +138,19 @@ def replay_snapshot(blob: bytes, log: LogReader) -> PlanningSnapshot:
         )
         for name, a in data["actions"].items()
     }
-    snapshot = build_planning_snapshot(graph, log, _Recorded(data), actions, running=data.get("running"))
+    running = data.get("running")
+    snapshot = build_planning_snapshot(graph, log, _Recorded(data), actions, running=running, made=made)
     return snapshot.with_shared(msgspec.convert(data.get("shared", {}), dict[str, SharedResult]))
+
+
+# What a stage adds to: it sees all that the plans before it saw, and perhaps more.
+_OBSERVED = ("files", "lost", "reads", "names", "packages", "known")
+
+
+def _joined(before: Any, now: Any) -> Any:
+    if isinstance(before or now, list):
+        return sorted({*(before or ()), *(now or ())})
+    return {**(before or {}), **(now or {})}
 
 
 def _opens_texts(graph: Graph) -> bool:

@@ -10,6 +10,8 @@ from math import prod
 from pathlib import Path
 from typing import Any, Protocol
 
+from msgspec.structs import replace
+
 from whyrun.errors import Diagnostic
 from whyrun.graph.fingerprint import array_sha256
 from whyrun.graph.inputs import Scope
@@ -20,7 +22,7 @@ from whyrun.graph.tables import JobTable
 from whyrun.graph.template import inputs_in, inputs_of_loop
 from whyrun.ids import Index
 from whyrun.workflow.inputs import InputValue
-from whyrun.workflow.model import InputDecl, JobDecl, Place, Type, Workflow
+from whyrun.workflow.model import ImportDecl, InputDecl, JobDecl, Place, Type, Workflow
 from whyrun.workflow.nodes import Problems, kind_of_value, plain_value
 from whyrun.workflow.values import MAX_INSTANCES, TOO_LONG, Keys, absent_value, value_problem
 from whyrun.workflow.yaml_source import read_source, read_yaml
@@ -44,20 +46,11 @@ def computed_input(
     problems: list[Diagnostic],
 ) -> InputValue | None:
     """None if it is not known; what is wrong with it is reported, here or where its loops are expanded."""
-    loops: dict[str, Sequence[Index]] = {}
-    used = inputs_in([decl.path])
-    if any(name not in workflow.loops for name in decl.loops):
+    if any(f"Input:{prefix}{name}" not in found for name in inputs_in([decl.path])):
         return None
-    # `for:` names the loops that a loop depends on before it.
-    for name in decl.loops:
-        used |= inputs_of_loop(workflow.loops[name])
-    if any(f"Input:{prefix}{name}" not in found for name in used):
+    loops = known_loops(workflow, decl.loops, prefix, found)
+    if loops is None:
         return None
-    for name in decl.loops:
-        of_loop: list[Diagnostic] = []
-        loops[name] = loop_values(workflow.loops[name], prefix, found, of_loop, loops, Results())
-        if of_loop:
-            return None
     number = prod(map(len, loops.values()))  # at least as many as there are
     if number > MAX_INSTANCES:
         message = f"input `{decl.name}` has {number} files; the limit is {MAX_INSTANCES}"
@@ -72,6 +65,36 @@ def computed_input(
     if any(item is None for item in items):
         return None
     return _nested(decl.type, {}, loops, iter([item for item in items if item is not None]))
+
+
+def known_loops(
+    workflow: Workflow, names: Sequence[str], prefix: str, found: Mapping[str, InputValue]
+) -> dict[str, Sequence[Index]] | None:
+    """The values of these loops over inputs, as `for:` names them: each behind those that it depends on. None if some
+    are not known, which is reported where loops are expanded. In an import with loops, at the indices of the prefix."""
+    loops: dict[str, Sequence[Index]] = {}
+    if any(name not in workflow.loops for name in names):
+        return None
+    for name in names:
+        decl = workflow.loops[name]
+        decl = replace(decl, after=tuple(other for other in decl.after if not other.startswith("/")))
+        problems: list[Diagnostic] = []
+        if any(f"Input:{prefix}{used}" not in found for used in inputs_of_loop(decl)):
+            return None
+        loops[name] = loop_values(decl, prefix, found, problems, loops, Results())
+        if problems:
+            return None
+    return loops
+
+
+def indices_of_import(
+    workflow: Workflow, imported: ImportDecl, prefix: str, found: Mapping[str, InputValue]
+) -> list[dict[str, Index]]:
+    """The indices of an import that runs for loops."""
+    loops = known_loops(workflow, imported.loops, prefix, found)
+    if loops is None:
+        return []
+    return [dict(zip(imported.loops, row, strict=True)) for row in rows_over(imported.loops, loops)]
 
 
 def _paths(

@@ -15,28 +15,11 @@ from whyrun.artifacts.hashing import value_sha256
 from whyrun.artifacts.stat_cache.cache import StatCache
 from whyrun.errors import Diagnostic, InvalidError, WhyrunError, error
 from whyrun.graph.fingerprint import array_sha256
-from whyrun.graph.inputs import part
-from whyrun.graph.template import compute, expressions_in
+from whyrun.ids import Index, format_indices
 from whyrun.json_values import is_utf8
-from whyrun.workflow.expressions.expression import ABSENT, ExpressionError
-from whyrun.workflow.inputs import IndexProblem, InputValue, element
-from whyrun.workflow.model import (
-    FILE_TYPES,
-    NO_DEFAULT,
-    At,
-    Expression,
-    First,
-    ImportDecl,
-    InputDecl,
-    InputRef,
-    Place,
-    Template,
-    Type,
-    Value,
-    Workflow,
-    refs_in,
-)
-from whyrun.workflow.values import absent_value, is_sheet, value_problem
+from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import ImportDecl, InputDecl, Place, Type, Workflow
+from whyrun.workflow.values import absent_value, is_sheet
 
 # --- files of patterns -------------------------------------------------------------------------------------------
 #
@@ -132,9 +115,30 @@ class InputObserver:
             named = None if observed is None else self._with_keys(id_, decl, observed)
             if named is not None:
                 found[id_] = named
+        if workflow.imports:
+            self._imports(workflow, prefix, found)
+
+    def _imports(self, workflow: Workflow, prefix: str, found: dict[str, InputValue]) -> None:
+        from whyrun.snapshot.observing.handed_in import HandedIn  # imported late: most workflows import none
+
         for name, imported in workflow.imports.items():
-            handed = self._handed(imported, workflow.name, prefix, found)
-            self._workflow(imported.workflow, f"{prefix}{name}/", handed, found)
+            before = len(self.diagnostics)
+            for row in self._indices(workflow, imported, prefix, found):
+                handed = HandedIn(prefix, found, self.diagnostics).values(imported, workflow.name, row)
+                self._workflow(imported.workflow, f"{prefix}{name}{format_indices(list(row.values()))}/", handed, found)
+                if len(self.diagnostics) > before:
+                    break  # the other indices probably have the same problem
+
+    def _indices(
+        self, workflow: Workflow, imported: ImportDecl, prefix: str, found: Mapping[str, InputValue]
+    ) -> Sequence[Mapping[str, Index]]:
+        if "for" in imported.broken:
+            return ()  # reported
+        if not imported.loops:
+            return ({},)
+        from whyrun.snapshot.observing.computed import indices_of_import  # imported late: most workflows have none
+
+        return indices_of_import(workflow, imported, prefix, found)
 
     def _computed(self, workflow: Workflow, prefix: str, decl: InputDecl, found: dict[str, InputValue]) -> None:
         from whyrun.snapshot.observing.computed import computed_input  # imported late: most workflows have none
@@ -157,105 +161,6 @@ class InputObserver:
         value, problems = with_keys(id_, decl, value)
         self.diagnostics.extend(problems)
         return None if problems else value
-
-    def _handed(
-        self, imported: ImportDecl, importing: str, prefix: str, found: Mapping[str, InputValue]
-    ) -> dict[str, Any]:
-        handed: dict[str, Any] = {}
-        names = {"workflow": {"name": importing}}
-        with_, places, child = imported.with_, imported.places, imported.workflow
-        for name, decl in child.inputs.items():
-            if f"with.{name}" in imported.broken or decl.path is not None:
-                continue  # its value could not be parsed, or it is computed inside
-            if name in with_:
-                if not _all_there(with_[name], prefix, found):
-                    continue  # an input that it uses is missing, which is reported
-                place = places.get(f"with.{name}", decl.place)
-                before = len(self.diagnostics)
-                value = self._template(with_[name], prefix, found, place, names)
-                problem = self._misfit(decl, value)
-                if len(self.diagnostics) > before:
-                    continue
-                if problem is not None:
-                    self.diagnostics.append(place.diagnostic("INPUT_TYPE", f"`{name}`: {problem}"))
-                else:
-                    handed[name] = value
-            elif "with" in imported.broken or f"inputs.{name}" in child.broken:
-                continue
-            elif decl.default is not NO_DEFAULT:
-                handed[name] = decl.default
-            elif not decl.required:
-                handed[name] = None
-            # else: `parse` has reported that the import does not give it
-        return handed
-
-    def _misfit(self, decl: InputDecl, value: Any) -> str | None:
-        given = value.value if isinstance(value, InputValue) else value
-        if given is None and not decl.required and decl.default is NO_DEFAULT:
-            return None  # counts as not given
-        if not isinstance(value, InputValue):
-            return value_problem(decl.type, value)
-        if given is not None and (value.type.is_path or decl.type.is_path):
-            fits = _kind(value.type) == _kind(decl.type)
-        else:
-            fits = value_problem(decl.type, given) is None
-        if fits:
-            return None
-        return f"`{decl.type}` is expected, " + ("but it was not given" if given is None else f"not `{value.type}`")
-
-    def _template(
-        self,
-        template: Template,
-        prefix: str,
-        found: Mapping[str, InputValue],
-        place: Place,
-        names: Mapping[str, Any],
-    ) -> Any:
-        if isinstance(template, Expression) and template.whole is not None:
-            return self._operand(template.whole, prefix, found)
-        values: list[Any] = []
-        before = len(self.diagnostics)
-        for expression in expressions_in(template):
-            for i, ref in enumerate(expression.refs):
-                value = self._operand(ref, prefix, found, optional=i in expression.optional)
-                values.append(ABSENT if value is None else value.value)
-        if len(self.diagnostics) > before:
-            return None
-        try:
-            return compute(template, values, names)
-        except ExpressionError as problem:
-            self.diagnostics.append(place.diagnostic("WRONG_TYPE", str(problem)))
-            return None
-
-    def _operand(
-        self, ref: Value, prefix: str, found: Mapping[str, InputValue], *, optional: bool = False
-    ) -> InputValue | None:
-        """`optional`: an element that does not exist is no problem."""
-        if isinstance(ref, First):
-            *others, last = ref.candidates
-            there = (self._operand(other, prefix, found, optional=True) for other in others)
-            return next((value for value in there if value is not None), None) or self._operand(last, prefix, found)
-        assert isinstance(ref, InputRef), "imports take inputs and literals only"
-        before = len(self.diagnostics)
-        value = self._ref(ref, prefix, found)
-        if optional:
-            del self.diagnostics[before:]
-        return value
-
-    def _ref(self, ref: InputRef, prefix: str, found: Mapping[str, InputValue]) -> InputValue | None:
-        whole = found.get(f"Input:{prefix}{ref.name}")
-        if whole is None:
-            return None
-        try:
-            id_, value = str(ref), element(whole, tuple(s.index for s in ref.selectors if isinstance(s, At)))
-            for field in ref.fields:
-                assert isinstance(field, At), "an import has no loops"
-                id_, value = part(id_, value, field.index)
-            return value
-        except IndexProblem as problem:
-            hint = problem.hint_for(ref.name, prefix)
-            self.diagnostics.append(ref.place.diagnostic(problem.code, str(problem), hint))
-            return None
 
     # -- values --
 
@@ -416,16 +321,6 @@ class InputObserver:
             inside = os.path.relpath(normal, self.root)
             return normal if inside == ".." or inside.startswith(f"..{os.sep}") else inside.replace(os.sep, "/")
         return normal.replace(os.sep, "/")
-
-
-def _kind(type_: Type) -> tuple[str, int]:
-    """The same text for types that can replace each other: directories, and files of any type."""
-    return "file" if type_.base in FILE_TYPES else type_.base, type_.depth
-
-
-def _all_there(template: Template, prefix: str, found: Mapping[str, InputValue]) -> bool:
-    refs = [ref for expression in expressions_in(template) for ref in refs_in(expression.refs)]
-    return all(f"Input:{prefix}{ref.name}" in found for ref in refs if isinstance(ref, InputRef))
 
 
 def _plain_value(type_: Type, value: Any) -> InputValue:

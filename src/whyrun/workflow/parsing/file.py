@@ -21,12 +21,12 @@ from whyrun.workflow.fields import (
 from whyrun.workflow.model import Composition, ImportDecl, InputDecl, LoopDecl, Place, Workflow
 from whyrun.workflow.nodes import MapNode, Node, Problems, Scalar, Source, has_duplicates, kind_of
 from whyrun.workflow.parsing.declarations import COMPOSITION_KEYS, CompositionReader, Inputs
-from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, check_import_inputs, import_place
+from whyrun.workflow.parsing.imports import IMPORT_KEY_NAMES, ImportReader, import_place, loops_named
 from whyrun.workflow.parsing.job_expressions import JobDraft
 from whyrun.workflow.parsing.job_keys import JOB_KEY_NAMES
 from whyrun.workflow.parsing.jobs import DEFAULT_KEY_NAMES, Defaults, Jobs, defaults_schema
 from whyrun.workflow.parsing.loops import Loops, check_loop_name, in_order
-from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, InputShape, Names
+from whyrun.workflow.scope import UNKNOWN_JOB, AnyKey, AnyName, InputShape, Names, imported_names
 from whyrun.workflow.yaml_source import read_yaml
 
 WORKFLOW_KEYS = (
@@ -235,7 +235,11 @@ class _FileReader:
         import_section = root.section("imports", "write `Intro: {workflow: ./intro.yaml}`")
         imported = self._imports(import_section)
         inside: dict[str, Names | None] = dict.fromkeys(import_section.names)
-        inside.update((name, self.files.names[i.workflow.source]) for name, i in imported.items() if i.workflow)
+        inside.update(
+            (name, imported_names(self.files.names[i.workflow.source], loops_named(i.fields)))
+            for name, i in imported.items()
+            if i.workflow
+        )
         names = Names(shapes_of_inputs, loop_names, {}, inside)
         self._loops(loops, names)
         self._read_paths(reader, inputs, names)
@@ -405,7 +409,7 @@ class _FileReader:
         """None if there are too many, counting the imports of imports."""
         imports: dict[str, ImportDecl] = {}
         for name, found in imported.items():
-            decl = check_import_inputs(found.key, found.fields, found.workflow, names, self.jobs)
+            decl = ImportReader(self.jobs, found.key, found.fields, names).read(found.workflow)
             if decl is not None:
                 imports[name] = decl
         if sum(self.files.instances[decl.workflow.source] for decl in imports.values()) > MAX_IMPORTS:

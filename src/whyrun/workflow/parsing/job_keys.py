@@ -39,7 +39,7 @@ from whyrun.workflow.parsing.running_keys import (
     WORKDIRS,
     RunningKeys,
 )
-from whyrun.workflow.scope import AnyKey, Names
+from whyrun.workflow.scope import AnyKey, Names, jobs_below
 
 MAX_RETRIES = 1000
 
@@ -67,8 +67,18 @@ class JobReader(RunningKeys):
                     inner = inner.imports[part] if part in inner.imports else Names({}, frozenset(), {}, {})
             if inner is None:
                 continue  # the imported file is broken, and that is reported
-            if name not in inner.jobs:
-                known = [*names.jobs, *(f"{i}.{j}" for i, n in names.imports.items() if n for j in n.jobs)]
+            if name in inner.imports:
+                within = inner.imports[name]
+                if text == job.key.value:
+                    self.problems.add(item.place, "CYCLE", f"{job.what} needs itself", "remove it")
+                elif within is not None:
+                    needed.extend(jobs_below(within, text.replace(".", "/") + "/"))
+            elif name not in inner.jobs:
+                known = [
+                    *names.jobs,
+                    *names.imports,
+                    *(f"{i}.{j}" for i, n in names.imports.items() if n for j in n.jobs),
+                ]
                 hint = did_you_mean(text, known)
                 self.problems.add(item.place, "UNKNOWN_REFERENCE", f"there is no job `{text}`", hint)
             elif text == job.key.value:
@@ -298,7 +308,7 @@ JOB_KEYS = (
         field="needs",
         read=JobReader.needs,
         schema=list_schema(r"^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$"),
-        meaning="Jobs to wait for, with all their instances; `Import.Job` is a job of an import.",
+        meaning="Jobs to wait for, with all instances; `Import.Job` is a job of an import, `Import` all its jobs.",
         details="A failure there blocks; inactive instances do not.",
     ),
     JobKey(

@@ -128,6 +128,10 @@ def read_workflow(root: str, read: Callable[[str], str], *, shown: Callable[[str
     part = files.parse(root, text, (root,))
     if part is not None:
         part = replace(part, sources=dict(sorted(files.sources.items())))
+    if part is not None and part.imports:
+        from whyrun.workflow.parsing.linking import linked  # imported late: most workflows import none
+
+        part = linked(part, problems)
     return Reading(None if len(problems) else part, part, tuple(files.files), tuple(problems))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from whyrun.exports.chrome_trace import micros
+from whyrun.exports.formats.chrome_trace import micros
 from whyrun.exports.record import Rendered, RunRecord, Step, Subject
 from whyrun.money import Totals, written
 

@@ -1,4 +1,4 @@
-"""Test results in the XML of JUnit: one suite a run, one case a step. Pure.
+"""Test results in the XML of JUnit: one suite a run, one case a step; and one of what `whyrun verify` checks. Pure.
 
 A step that failed, timed out or differs is a failure. One that was interrupted or never started in a run that did not
 succeed is an error. What was reused, skipped, blocked or held back is skipped.
@@ -6,7 +6,8 @@ succeed is an error. What was reused, skipped, blocked or held back is skipped.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from xml.sax.saxutils import escape, quoteattr
 
 from whyrun.exports.record import Rendered, RunRecord, Step, Subject
@@ -18,41 +19,81 @@ RUN_CASE = "the run itself"
 
 
 def render(subject: Subject) -> Rendered:
-    return Rendered(junit(subject.record()))
+    return Rendered(junit(subject.record(), subject.checks()))
 
 
-def junit(record: RunRecord) -> bytes:
-    cases = [_Case(step, record) for step in record.ordered()]
-    lines = [line for case in cases for line in case.lines(record.workflow)]
-    problem = _run_problem(record, any(case.kind in ("failure", "error") for case in cases))
-    if problem is not None:
-        lines += [
-            f'  <testcase classname={quoteattr(record.workflow)} name={quoteattr(RUN_CASE)} time="0.000">',
-            f"    <error message={quoteattr(problem)} type={quoteattr(record.state)}/>",
-            "  </testcase>",
-        ]
-    kinds = [case.kind for case in cases] + (["error"] if problem is not None else [])
-    numbers = {
-        "tests": len(kinds), "failures": kinds.count("failure"), "errors": kinds.count("error"),
-        "skipped": kinds.count("skipped"),
-    }  # fmt: skip
-    attributes = " ".join(f'{name}="{number}"' for name, number in numbers.items())
-    time = f"{record.duration or 0.0:.3f}"
-    suite = f"{record.workflow} {record.run}"
+def junit(record: RunRecord, checks: Mapping[str, list[str]] | None = None) -> bytes:
+    """`checks`: what `whyrun verify` checks, with the problems of each; they are a suite of their own."""
+    suites = [_steps(record)]
+    if checks is not None:
+        suites.append(_checks(record, checks))
+    totals = {
+        name: sum(suite.numbers()[name] for suite in suites) for name in ("tests", "failures", "errors", "skipped")
+    }
+    head = ['<?xml version="1.0" encoding="UTF-8"?>', f'<testsuites name="whyrun" {_numbers(totals, record)}>']
+    lines = [line for suite in suites for line in suite.lines(record)]
+    return "\n".join([*head, *lines, "</testsuites>"]).encode() + b"\n"
+
+
+def _numbers(numbers: Mapping[str, int], record: RunRecord) -> str:
+    return " ".join([f'time="{record.duration or 0.0:.3f}"', *(f'{name}="{value}"' for name, value in numbers.items())])
+
+
+@dataclass
+class _Suite:
+    name: str
+    properties: Mapping[str, str]
+    kinds: list[str] = field(default_factory=list)  # of each case: failure, error, skipped, or empty if it passed
+    cases: list[str] = field(default_factory=list)  # lines
+
+    def numbers(self) -> dict[str, int]:
+        kinds = {"failures": "failure", "errors": "error", "skipped": "skipped"}
+        return {"tests": len(self.kinds), **{name: self.kinds.count(kind) for name, kind in kinds.items()}}
+
+    def lines(self, record: RunRecord) -> Iterator[str]:
+        numbers = _numbers(self.numbers(), record)
+        yield f'<testsuite name={quoteattr(self.name)} timestamp="{record.started[:19]}" {numbers}>'
+        yield "  <properties>"
+        for name, value in self.properties.items():
+            yield f"    <property name={quoteattr(name)} value={quoteattr(value)}/>"
+        yield "  </properties>"
+        yield from self.cases
+        yield "</testsuite>"
+
+
+def _steps(record: RunRecord) -> _Suite:
     properties = {
         "run": record.run, "mode": record.mode, "state": record.state, "outcome": record.outcome,
         "unfinished": "true" if record.unfinished else "false", "backend": record.backend,
         "whyrun": record.engine_version, "up_to_date": str(record.up_to_date), "spent": record.spent().text(),
     }  # fmt: skip
-    head = [
-        '<?xml version="1.0" encoding="UTF-8"?>',
-        f'<testsuites name="whyrun" time="{time}" {attributes}>',
-        f'<testsuite name={quoteattr(suite)} timestamp="{record.started[:19]}" time="{time}" {attributes}>',
-        "  <properties>",
-        *(f"    <property name={quoteattr(name)} value={quoteattr(value)}/>" for name, value in properties.items()),
-        "  </properties>",
-    ]
-    return "\n".join([*head, *lines, "</testsuite>", "</testsuites>"]).encode() + b"\n"
+    suite = _Suite(f"{record.workflow} {record.run}", properties)
+    for step in record.ordered():
+        case = _Case(step, record)
+        suite.kinds.append(case.kind)
+        suite.cases += case.lines(record.workflow)
+    problem = _run_problem(record, any(kind in ("failure", "error") for kind in suite.kinds))
+    if problem is not None:
+        suite.kinds.append("error")
+        suite.cases += [
+            f'  <testcase classname={quoteattr(record.workflow)} name={quoteattr(RUN_CASE)} time="0.000">',
+            f"    <error message={quoteattr(problem)} type={quoteattr(record.state)}/>",
+            "  </testcase>",
+        ]
+    return suite
+
+
+def _checks(record: RunRecord, checks: Mapping[str, list[str]]) -> _Suite:
+    suite = _Suite(f"{record.workflow} {record.run} verify", {"run": record.run})
+    for kind, problems in checks.items():
+        name = f"classname={quoteattr(f'{record.workflow}.verify')} name={quoteattr(kind)}"
+        suite.kinds.append("failure" if problems else "")
+        suite.cases.append(f'  <testcase {name} time="0.000"' + (">" if problems else "/>"))
+        if problems:
+            text = escape("\n".join(problems))
+            about = f'message={quoteattr(problems[0])} type="Damaged"'
+            suite.cases += [f"    <failure {about}>{text}</failure>", "  </testcase>"]
+    return suite
 
 
 def _run_problem(record: RunRecord, is_told: bool) -> str | None:

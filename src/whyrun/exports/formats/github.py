@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Iterator
 
 from whyrun.console.lines import count
-from whyrun.exports.markdown import markdown, state_text
+from whyrun.exports.formats.markdown import markdown, state_text
 from whyrun.exports.record import Rendered, RunRecord, Step, Subject
 from whyrun.exports.texts import cut
 
