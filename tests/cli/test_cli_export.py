@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import stat
 from pathlib import Path
 
@@ -78,6 +79,22 @@ def test_a_folder_is_new_or_empty(tmp_path: Path) -> None:
         error[USAGE]: `crate` is a folder that is not empty: nothing is written into it
            hint: choose another folder with `-o`, or empty it first
         """))  # fmt: skip
+
+
+def test_a_run_does_not_fail_with_the_receiver_of_its_trace(tmp_path: Path) -> None:
+    folder = pairs(tmp_path)
+    refused = whyrun(folder, "run", "--otel", "localhost:4318")
+    assert (refused.code, refused.err) == (2, dedent("""
+        error[USAGE]: `--otel localhost:4318` is no URL of a receiver
+           hint: write `http://localhost:4318`
+        """))  # fmt: skip
+    with socket.socket() as nobody_listens:
+        nobody_listens.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{nobody_listens.getsockname()[1]}"
+        ran = whyrun(folder, "run", "-q", "--otel", url)
+    assert ran.code == 0
+    assert f"4 of 4 spans were not sent to {url}/v1/traces: " in ran.err
+    assert "; `whyrun export otel` has them all" in ran.err
 
 
 def test_a_past_run_is_exported_although_the_workflow_is_invalid_by_now(tmp_path: Path) -> None:
