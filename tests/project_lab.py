@@ -22,7 +22,7 @@ from typing import IO, Any
 
 import msgspec
 
-from whyrun.console.lines import TaskLine
+from whyrun.console.lines import LogLevel, TaskLine
 from whyrun.execution.backends.base import Backend
 from whyrun.execution.backends.registry import RunOptions
 from whyrun.execution.run.session import RunResult, run_workflow
@@ -56,6 +56,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
+        self.levels: list[LogLevel] = []  # of each line: the lowest level that shows it
         self.notes: list[str] = []
         self.stages: list[str] = []
 
@@ -64,6 +65,7 @@ class Heard:
 
     def tell(self, lines: list[TaskLine]) -> None:
         self.lines.extend((line.status.value, line.render()) for line in lines)
+        self.levels.extend(line.shown_from for line in lines)
 
     def progress(self, ended: int, running: list[str]) -> None:
         pass

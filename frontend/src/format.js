@@ -52,16 +52,18 @@ export const when = (ts) => (ts ? ts.replace('T', ' ').replace(/\.\d+/, '').repl
 export const withoutTrace = (error) => String(error ?? '').replace(/\s+Traceback \(most recent call last\):[^]*$/, '')
 export const shortHash = (sha) => (sha ? `${sha.replace(/^sha256:/, '').slice(0, 8)}` : '')
 
-// 'Job:ThenImage[1]' → {kind: 'Job', name: 'ThenImage', index: '[1]'}; an import's jobs are named 'Prep.Clean'.
+// 'Job:ThenImage[1]' → {kind: 'Job', name: 'ThenImage', index: '[1]'}; an import's jobs are named 'Prep/Clean', also
+// with indices of the import: 'Job:Prep[ada]/Clean[0]' → index '[ada][0]'.
 export function idParts(id) {
   const colon = id.indexOf(':')
   const kind = colon > 0 ? id.slice(0, colon) : ''
   const rest = id.slice(colon + 1)
-  const open = rest.indexOf('[')
-  return kind === 'Job' && open > 0
-    ? {kind, name: rest.slice(0, open), index: rest.slice(open)}
-    : {kind, name: rest, index: ''}
+  if (kind !== 'Job') return {kind, name: rest, index: ''}
+  return {kind, name: rest.replace(INDEX, ''), index: (rest.match(INDEX) ?? []).join('')}
 }
+export const INDEX = /\[(?:"(?:[^"\\]|\\.)*"|[^[\]"]+)\]/g
+// The ID of an instance. The text of one in an import that runs for loops is its whole path: its indices lie apart.
+export const idOf = (job, text) => `Job:${text === '' || text.startsWith('[') ? job + text : text}`
 export const bare = (id) => id.replace(/^(Job|Artifact|Input):/, '')
 
 export function inline(value, limit = 160) {

@@ -1,6 +1,7 @@
 // Answers requests from the members of a report. Most answers are there as they are; `why` stands in pages by job, and
 // `instances` and `search` are made here from `cells` and `why`.
 import {requestOf} from './data.js'
+import {idOf, idParts} from './format.js'
 import {LETTERS} from './states.js'
 
 const ROWS = 200
@@ -30,7 +31,7 @@ export async function requestFromParts(member) {
     const job = jobOf(id)
     const all = pages[job] && (await cells(job))
     if (!all) return undefined
-    const position = textsOf(all).indexOf(id.slice(`Job:${job}`.length))
+    const position = textsOf(all).findIndex((text) => idOf(job, text) === id)
     if (position < 0) return undefined
     return row(job, position)
   }
@@ -86,7 +87,7 @@ export async function requestFromParts(member) {
     const rows = all.rows.filter(
       (row) =>
         (!kind || row.kind === kind) &&
-        (!job || row.job?.startsWith(`Job:${job}`)) &&
+        (!job || jobOf(row.job ?? '') === job) &&
         (!state || row.state === state) &&
         (!q || row.id.toLowerCase().includes(q.toLowerCase())),
     )
@@ -136,7 +137,7 @@ export async function requestFromParts(member) {
       if (!all) continue
       const texts = textsOf(all)
       for (let at = 0; at < texts.length; at++) {
-        const id = `Job:${node.job}${texts[at]}`
+        const id = idOf(node.job, texts[at])
         if (hit(id))
           add('job', id, `${all.legend?.states?.[all.states[at]] ?? LETTERS[all.states[at]] ?? ''} · ${node.action}`)
       }
@@ -170,7 +171,7 @@ function canonical(members) {
   return map
 }
 
-const jobOf = (id) => id.replace(/^Job:/, '').replace(/\[.*$/, '')
+const jobOf = (id) => idParts(id).name
 
 export function textsOf(cells) {
   return cells.texts ?? Array.from({length: cells.count}, (_, at) => (cells.axes?.length ? `[${at}]` : ''))
@@ -180,7 +181,7 @@ function* matching(job, cells, {state, outcome, code, q}) {
   const texts = textsOf(cells)
   for (let at = 0; at < cells.count; at++) {
     const row = {
-      id: `Job:${job}${texts[at]}`,
+      id: idOf(job, texts[at]),
       job,
       position: at,
       state: cells.legend?.states?.[cells.states[at]] ?? cells.states[at],

@@ -38,6 +38,7 @@ def test_the_rows_and_everything_that_is_told(project: Make) -> None:
                 "unmatched_right": 2, "null_key_left": 1, "null_key_right": 1, "out": 6,
             },
             "renamed": {},
+            "unmatched": {"left": [{"firm_id": "1", "year": "2001"}], "right": [{"firm_id": "3", "year": "2000"}]},
         },
         {
             "read": {"primary_dataset": {"rows": 4, "columns": 3}, "secondary_dataset": {"rows": 4, "columns": 3}},
@@ -51,7 +52,8 @@ def test_the_rows_and_everything_that_is_told(project: Make) -> None:
         },
     ]  # fmt: skip
     assert [event.message for event in ran.of(ev.Task)] == [
-        "merge `secondary_dataset` into `primary_dataset` on firm_id, year: 1:1, 2 of 4 rows matched",
+        "merge `secondary_dataset` into `primary_dataset` on firm_id, year: 1:1, 2 of 4 rows matched, "
+        "2 of 4 unused, 6 out",
         "wrote 6 rows, 4 columns",
     ]
     assert lab.plan().headlines() == {}

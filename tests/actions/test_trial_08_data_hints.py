@@ -200,8 +200,10 @@ def test_a_merge_in_which_nothing_matches_is_always_told(project: Make) -> None:
         done = run_command(["run", *more], cwd=lab.root, env=os.environ, timeout=300)
         told = [line for line in done.stderr.decode().splitlines() if "NO KEY MATCHES" in line]
         assert [line.partition(" EXECUTES ")[2] for line in told] == [
-            "merge `secondary_dataset` into `primary_dataset` on k, y: 1:1, 0 of 1 row matched: NO KEY MATCHES, "
-            "`primary_dataset` has (k=A, y=1) and `secondary_dataset` has (k=a, y=1) → Job:J"
+            "merge `secondary_dataset` into `primary_dataset` on k, y: 1:1, 0 of 1 row matched, 1 of 1 unused, 1 out: "
+            "NO KEY MATCHES, `primary_dataset` has (k=A, y=1) and `secondary_dataset` has (k=a, y=1); 1 key without a "
+            "partner differs from one of the other side only in case, spaces or zeros, such as `A, 1` and `a, 1`"
+            " → Job:J"
         ]
     lab.write({"b.csv": "k,y,w\n"})
     done = run_command(["run", "--quiet"], cwd=lab.root, env=os.environ, timeout=300)

@@ -53,7 +53,7 @@ def test_they_are_listed_with_version_origin_and_summary(folder: Path) -> None:
     shell = "Run a script; values arrive as shell variables, outputs are written to `$out_NAME`."
     missing = "error: ModuleNotFoundError: No module named 'nowhere' (actions/later.py:1)"
     taken = "error: a built-in action has this name; give yours another"
-    of_data = ("data/", "csv/", "parquet/", "duckdb/", "mysql/", "postgres/")
+    of_data = ("data/", "csv/", "parquet/", "duckdb/", "mysql/", "postgres/", "sqlite/")
     lines = [line for line in answer.out.splitlines() if not line.startswith(of_data)]
     assert [" ".join(line.split()) for line in lines] == [
         "? - actions/broken.py error: actions/broken.py:1: invalid syntax",

@@ -131,7 +131,7 @@ def test_each_is_really_connected_to(folder: Path) -> None:
     assert missing.startswith("@duckdb.missing  failed   IOException: ")
     assert bucket == (
         "@s3.bucket       untried  connections of the family `s3` cannot be tested; these can: "
-        "`duckdb`, `mariadb`, `mysql`, `postgres`, `postgresql`"
+        "`duckdb`, `mariadb`, `mysql`, `postgres`, `postgresql`, `sqlite`"
     )
     assert primary == "@mysql.primary   failed   not in the environment: `DB_PASSWORD`"
     assert whyrun(folder, "test", "s3")[0] == 0, "what cannot be tried has not failed"

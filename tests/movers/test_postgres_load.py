@@ -93,6 +93,15 @@ def test_each_mode_does_what_it_says(project: Make, postgres: Postgres) -> None:
     assert postgres.do(DESCRIBE.format("t")) == [("id", "bigint"), ("name", "character varying(3)")]
 
 
+def test_create_if_missing(project: Make, postgres: Postgres) -> None:
+    for rows in ("id,v\n1,a\n", "id,v\n1,b\n2,c\n"):
+        load(project, postgres, "upsert", rows, keys=["id"], create_if_missing=True)
+    assert postgres.do("SELECT * FROM t ORDER BY id") == [("1", "b"), ("2", "c")]
+    load(project, postgres, "append", "id,v\n9,z\n", table="u", create_if_missing=True, column_types={"v": "char(2)"})
+    assert postgres.do(DESCRIBE.format("u")) == [("id", "bigint"), ("v", "character(2)")]
+    postgres.do("DROP TABLE u")
+
+
 def test_what_the_table_asks_for_is_met_as_far_as_nothing_is_lost(project: Make, postgres: Postgres) -> None:
     postgres.do(
         """CREATE TABLE t (n smallint, price numeric(8,2), ratio real, name varchar(3), doc jsonb, key uuid, raw bytea,
@@ -132,8 +141,8 @@ REFUSED: list[tuple[str, str, dict[str, Any], str]] = [
      'violates unique constraint "t_pkey" DETAIL: Key (n)=(0) already exists (SQLSTATE 23505)'),
     ("create", "n\n1\n", {}, "LoadRefused: `public.t` exists already; write `mode: replace`, `truncate` or "
      "`append`"),
-    ("append", "n\n1\n", {"table": "T"}, "LoadRefused: there is no table `T`; create it, or write `mode: create` or "
-     "`replace`"),
+    ("append", "n\n1\n", {"table": "T"}, "LoadRefused: there is no table `T`; create it, or write "
+     "`create_if_missing: true`"),
     ("append", "n\n1\n", {"table": "v"}, "LoadRefused: `public.v` is a view, not a table; name a table"),
     ("create", "n\n1\n", {"table": "x", "schema": "nowhere"}, "LoadFailed: `nowhere.x` was not loaded, and nothing "
      'was changed: schema "nowhere" does not exist (SQLSTATE 3F000)'),

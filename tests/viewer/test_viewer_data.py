@@ -323,3 +323,31 @@ def test_a_missing_parameter_says_what_to_give(state: CurrentState) -> None:
         if "id" in one.parameters:
             with pytest.raises(WhyrunError, match=r"this view needs `(id|run)`"):
                 Views().answer(state, name, Params({}))
+
+
+IMPORTED = """\
+workflow: w
+loops: {name: {values: [ada, bob]}}
+imports: {Video: {workflow: ./video.yaml, for: [name]}}
+jobs: {}
+"""
+VIDEO = """\
+workflow: video
+loops: {part: {count: 2}}
+jobs:
+  Clip: {for: [part], uses: shell, with: {run: "true"}, outputs: {X: {type: string}}}
+  Film: {uses: shell, with: {run: "true"}, outputs: {X: {type: string}}}
+"""
+
+
+def test_jobs_of_an_import_in_a_loop_are_told_by_their_whole_path(tmp_path: Path) -> None:
+    state = open_state(Lab(tmp_path).write({"workflow.yaml": IMPORTED, "video.yaml": VIDEO}))
+    cells = view(state, "cells", job="Video/Clip")
+    assert cells["texts"] == [f"Video[{name}]/Clip[{part}]" for name in ("ada", "bob") for part in (0, 1)]
+    assert cells["axes"] == [{"loop": "name", "size": 2}, {"loop": "part", "size": 2}]
+    assert [row["id"] for row in view(state, "instances", job="Video/Clip")["rows"]] == [
+        f"Job:{text}" for text in cells["texts"]
+    ]
+    node = next(node for node in view(state, "graph")["nodes"] if node["job"] == "Video/Film")
+    assert node["pattern"] == "Job:Video[*]/Film"
+    assert view(state, "why", id="Job:Video[bob]/Film")["answer"]["jobs"][0]["id"] == "Job:Video[bob]/Film"

@@ -1,4 +1,5 @@
 // What each box of the graph shows, and how large it is. Pure: from the answer `graph` to boxes and edges.
+import {idParts} from '../format.js'
 
 const THUMB = 68
 const GAP = 8
@@ -10,7 +11,7 @@ export function boxes({nodes, edges, groups = []}, {rows = null, closed = new Se
   const detailed = nodes.length <= DETAILED
   const byJob = new Map()
   for (const row of rows ?? []) {
-    const job = row.id.replace(/^Job:/, '').replace(/\[.*$/, '')
+    const job = idParts(row.id).name
     if (!byJob.has(job)) byJob.set(job, [])
     byJob.get(job).push(row)
   }

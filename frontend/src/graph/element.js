@@ -4,7 +4,7 @@ import {repeat} from 'lit/directives/repeat.js'
 import {css} from '../parts/css.js'
 import {bar, icons, sorted} from '../parts/basics.js'
 import {glyph, rank, stateOf} from '../states.js'
-import {count, idParts, plural} from '../format.js'
+import {INDEX, bare, count, idParts, plural} from '../format.js'
 import {link} from '../router.js'
 import {boxes} from './boxes.js'
 import {ZoomElement} from './zoom.js'
@@ -408,7 +408,7 @@ const QUIET = new Set(['clean', 'inactive', 'pinned'])
 const loud = (box) => (box.outcomes?.failed ? 'failed' : box.outcomes?.running ? 'running' : top(box))
 const top = (box) => sorted(box.states)[0]?.[0] ?? 'clean'
 const target = (box) => box && link('why', box.count === 1 ? box.first : box.pattern)
-const jobOf = (id) => id.replace(/^(Job|Artifact|Input):/, '').replace(/\[.*$/, '')
+const jobOf = (id) => (id.includes(']/') ? bare(id).replace(INDEX, '') : bare(id).replace(/\[.*$/, ''))
 const parentOf = (name, all) => {
   const cut = name.lastIndexOf('/')
   return cut > 0 && all.has(name.slice(0, cut)) ? `in:${name.slice(0, cut)}` : null

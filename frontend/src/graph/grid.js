@@ -4,7 +4,7 @@ import {LitElement, html} from 'lit'
 import {shapePath, stateOf} from '../states.js'
 import {textsOf} from '../report_requests.js'
 import {link} from '../router.js'
-import {count} from '../format.js'
+import {count, idOf} from '../format.js'
 
 const LARGEST = 30
 const GLYPHS_FROM = 11
@@ -70,7 +70,7 @@ export class InstanceGrid extends LitElement {
     if (hovered === null || hovered === undefined)
       return `${axes}${cells.count > 500 ? ' · scroll zooms, drag moves' : ''}`
     const code = this.code(hovered)
-    return `${cells.job}${this.texts[hovered]}: ${stateOf(this.state(hovered)).word}${code ? `, ${code}` : ''}`
+    return `${idOf(cells.job, this.texts[hovered]).slice(4)}: ${stateOf(this.state(hovered)).word}${code ? `, ${code}` : ''}`
   }
 
   willUpdate(changed) {
@@ -215,9 +215,8 @@ export class InstanceGrid extends LitElement {
   }
 
   position(id) {
-    if (!id?.startsWith(`Job:${this.cells.job}`)) return null
-    this.reading ??= new Map(this.texts.map((text, at) => [text, at]))
-    return this.reading.get(id.slice(4 + this.cells.job.length)) ?? null
+    this.reading ??= new Map(this.texts.map((text, at) => [idOf(this.cells.job, text), at]))
+    return this.reading.get(id) ?? null
   }
 
   under(event) {
@@ -254,7 +253,7 @@ export class InstanceGrid extends LitElement {
   }
 
   open(at) {
-    location.hash = link('why', `Job:${this.cells.job}${this.texts[at]}`)
+    location.hash = link('why', idOf(this.cells.job, this.texts[at]))
   }
 
   shift(dx, dy) {

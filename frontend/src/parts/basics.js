@@ -7,7 +7,7 @@ import {count, idParts} from '../format.js'
 // Long IDs break at dots, brackets and slashes, and keep their kind in a lighter tone.
 export function idText(id, {kind = true} = {}) {
   const parts = idParts(id)
-  const pieces = (parts.name + parts.index).split(/(?<=[./\]])(?=.)/)
+  const pieces = id.slice(parts.kind ? parts.kind.length + 1 : 0).split(/(?<=[./\]])(?=.)/)
   return html`${kind && parts.kind ? html`<span class="kind">${parts.kind}:</span>` : nothing}${pieces.map(
     (piece, at) => html`${at ? html`<wbr />` : nothing}${piece}`,
   )}`

@@ -11,7 +11,7 @@ import {link, setParams} from '../router.js'
 const LISTED = 12 // so many instances the list alone shows well
 
 export function jobPanel(ctx, pattern) {
-  const job = pattern.replace(/^Job:/, '').replace(/\[\*\]$/, '')
+  const job = pattern.replace(/^Job:/, '').replace(/\[\*\]/g, '')
   const node = ctx.read('graph').value?.nodes.find((one) => one.job === job)
   const way = html`<p class="way"><a href=${link('graph')}>${icons.back}The plan in words</a></p>`
   if (!node) return ctx.read('graph').value ? html`${way}${empty('There is no such job.', pattern)}` : nothing

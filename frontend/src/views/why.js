@@ -3,8 +3,9 @@ import {html, nothing} from 'lit'
 import {answer, command, empty, facts, icons, idLink, idText, section, state as stateChip} from '../parts/basics.js'
 import {failureCard} from '../parts/failure.js'
 import {changed, codeWords, reasonCard} from '../parts/reasons.js'
-import {count, duration, idParts, inline, plural, shortHash} from '../format.js'
+import {count, duration, idOf, idParts, inline, plural, shortHash} from '../format.js'
 import {glyph, stateOf} from '../states.js'
+import {textsOf} from '../report_requests.js'
 import {link} from '../router.js'
 
 export function whyPanel(ctx, id) {
@@ -20,10 +21,9 @@ function way(ctx, id) {
   const node = ctx.read('graph').value?.nodes.find((one) => one.job === name)
   const looped = kind === 'Job' && index && node?.count > 1
   const cells = looped ? ctx.read('cells', {job: name}).value : null
-  const texts = cells && (cells.texts ?? Array.from({length: cells.count}, (_, at) => `[${at}]`))
-  const at = texts?.indexOf(index) ?? -1
-  const to = (step) =>
-    texts?.[at + step] !== undefined && at >= 0 ? link('why', `Job:${name}${texts[at + step]}`) : null
+  const texts = cells && textsOf(cells)
+  const at = texts?.findIndex((text) => idOf(name, text) === id) ?? -1
+  const to = (step) => (texts?.[at + step] !== undefined && at >= 0 ? link('why', idOf(name, texts[at + step])) : null)
   return html`<p class="way">
     ${
       ctx.params.at

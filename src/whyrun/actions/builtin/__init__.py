@@ -28,10 +28,21 @@ class Extra(msgspec.Struct, frozen=True):
 
 
 # Actions that save what they execute in the step's folder, as `script.sh` or `query.sql`.
-SAVES_SCRIPT = frozenset({"shell", "mysql/extract", "postgres/extract", "postgres/load", "duckdb/query"})
+SAVES_SCRIPT = frozenset(
+    {
+        "shell",
+        "mysql/extract",
+        "postgres/extract",
+        "postgres/load",
+        "duckdb/query",
+        "duckdb/load",
+        "sqlite/extract",
+        "sqlite/load",
+    }
+)
 
 # Actions that change something outside the project. An earlier result is not valid after a later, different execution.
-EFFECTFUL = frozenset({"postgres/load"})
+EFFECTFUL = frozenset({"postgres/load", "duckdb/load", "sqlite/load"})
 
 DATA = Extra("data", ("duckdb", "pyarrow", "pyreadstat", "openpyxl"))
 # Only the packages that an action needs: MySQL works without the driver of PostgreSQL.
@@ -125,6 +136,18 @@ BUILTIN: dict[str, Builtin] = {
     ),
     "duckdb/query": Builtin(
         "1", "movers.duckdb_query:DuckDbQuery", "Answer one SQL query over named files and a database file.", extra=DATA
+    ),
+    "duckdb/load": Builtin(
+        "1",
+        "movers.duckdb_load:DuckDbLoad",
+        "Load a dataset into a table of a DuckDB file: all or nothing.",
+        extra=DATA,
+    ),
+    "sqlite/extract": Builtin(
+        "1", "movers.sqlite:SqliteExtract", "Read a query or a table of a SQLite file.", extra=DATA
+    ),
+    "sqlite/load": Builtin(
+        "1", "movers.sqlite:SqliteLoad", "Load a dataset into a table of a SQLite file: all or nothing.", extra=DATA
     ),
     "mysql/extract": Builtin(
         "1", "movers.mysql_extract:MySqlExtract", "Read a query or a table of MySQL or MariaDB.", extra=_MYSQL

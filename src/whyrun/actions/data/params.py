@@ -41,6 +41,10 @@ class CardinalityNotChecked(DataError):
     """A step that merges with its own action declares a cardinality, and its data cannot be read as tables."""
 
 
+class RowsUnmatched(DataError):
+    """A side of a merge has rows without a partner, and `assert` says that it has none."""
+
+
 class ColumnsClash(DataError):
     """Two datasets have a column of the same name, and no parameter says what to do with it."""
 

@@ -113,18 +113,28 @@ class PostgresConnection(Server):
     }
 
 
-class DuckDbConnection(Connection):
-    """A database file."""
+class DatabaseFile(Connection):
+    """A connection to a database that is one file."""
 
     secret_fields: ClassVar[tuple[str, ...]] = ()
     required_fields: ClassVar[tuple[str, ...]] = ("path",)
-    families = ("duckdb",)
+    family: ClassVar[str] = ""
 
     def file(self) -> str:
         for name in self:
             if name != "path":
-                raise ConnectionUnusable(f"a DuckDB connection has no field `{name}`; its only field is `path`")
+                raise ConnectionUnusable(f"a {self.family} connection has no field `{name}`; its only field is `path`")
         path = self.get("path")
         if not isinstance(path, str) or not path:
-            raise ConnectionUnusable("the DuckDB connection lacks `path`: the database file")
+            raise ConnectionUnusable(f"the {self.family} connection lacks `path`: the database file")
         return path
+
+
+class DuckDbConnection(DatabaseFile):
+    family = "DuckDB"
+    families = ("duckdb",)
+
+
+class SqliteConnection(DatabaseFile):
+    family = "SQLite"
+    families = ("sqlite",)

@@ -26,6 +26,10 @@ _MYSQL = re.compile(
     r"|(?P<text>'(?:[^'\\]|\\.|'')*'|\"(?:[^\"\\]|\\.|\"\")*\"|`(?:[^`]|``)*`)|" + _WORDS,
     re.DOTALL,
 )
+_SQLITE = re.compile(
+    r"(?P<comment>--[^\n]*|/\*)|(?P<text>'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|`(?:[^`]|``)*`|\[[^\]]*\])|" + _WORDS,
+    re.DOTALL,
+)
 _NESTED = re.compile(r"/\*|\*/")
 
 
@@ -37,6 +41,7 @@ class Dialect:
 
 
 POSTGRES = Dialect("PostgreSQL", _POSTGRES, nested_comments=True)
+SQLITE = Dialect("SQLite", _SQLITE, nested_comments=False)
 MYSQL = Dialect("MySQL", _MYSQL, nested_comments=False)
 
 

@@ -1,4 +1,4 @@
-"""`whyrun connections [test] [NAME]...`: list the connections of `connections.yaml`, or test them."""
+"""`whyrun connections [test|discover] [NAME]...`: list the connections of `connections.yaml`, or test them."""
 
 from __future__ import annotations
 
@@ -114,12 +114,25 @@ def _duckdb(fields: Fields, project: Path) -> str:
     return f"DuckDB {version.removeprefix('v')}, {tables} table{'' if tables == 1 else 's'}"
 
 
+def _sqlite(fields: Fields, project: Path) -> str:
+    import sqlite3
+    from contextlib import closing
+
+    path = fields.get("path")
+    if not isinstance(path, str) or not path:
+        raise ValueError("it has no `path:`")
+    with closing(sqlite3.connect(f"{(project / path).resolve().as_uri()}?mode=ro", uri=True)) as database:
+        (tables,) = database.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
+    return f"SQLite {sqlite3.sqlite_version}, {tables} table{'' if tables == 1 else 's'}"
+
+
 DRIVERS: Mapping[str, _Driver] = {
     "duckdb": _Driver(_duckdb, "data"),
     "mariadb": _Driver(_mysql, "db"),
     "mysql": _Driver(_mysql, "db"),
     "postgres": _Driver(_postgres, "db"),
     "postgresql": _Driver(_postgres, "db"),
+    "sqlite": _Driver(_sqlite, "data"),
 }
 
 
@@ -197,17 +210,18 @@ def _name_of(variable: Variable) -> str:
     return f"${{{variable.name}}}" if variable.default is None else f"${{{variable.name}:-{MASK}}}"
 
 
-TEST = "test"
+TEST, DISCOVER = "test", "discover"
 
 
 @click.command("connections")
-@click.argument("words", nargs=-1, metavar="[test] [NAME]...")
+@click.argument("words", nargs=-1, metavar="[test|discover] [NAME]... [TABLE]")
 @click.option("--json", "as_json", is_flag=True, help="Print the connections as JSON.")
 def command(words: tuple[str, ...], as_json: bool) -> None:
     """List the connections of this project, or test them. NAME is `@family.alias`, or a family.
 
     The list shows the content of `connections.yaml`, without passwords. For a variable it shows only whether it is
-    set. `test` connects to MySQL, MariaDB, PostgreSQL and DuckDB.
+    set. `test` connects to MySQL, MariaDB, PostgreSQL, DuckDB and SQLite. `discover` lists the tables of one
+    connection, or the columns of TABLE, from its catalogue; it counts nothing, so numbers of rows are estimates.
 
     Exit status: 0 success; 1 a connection does not work; 2 the file or a name is invalid.
 
@@ -217,6 +231,8 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
       whyrun connections mysql.primary
       whyrun connections test
       whyrun connections test @mysql.primary --json
+      whyrun connections discover @mysql.primary
+      whyrun connections discover @mysql.primary orders
     """
     from whyrun.connections.resolve import load_connections
     from whyrun.log.runs import project_dir_for
@@ -225,6 +241,11 @@ def command(words: tuple[str, ...], as_json: bool) -> None:
     project = project_dir_for(os.path.abspath(DEFAULT_FILE))
     testing = words[:1] == (TEST,)
     connections = load_connections(project)
+    if words[:1] == (DISCOVER,):
+        from whyrun.cli.commands.discover import discover
+
+        discover(connections, words[1:], project, _why_failed, as_json=as_json)
+        return
     found = chosen(connections, words[1:] if testing else words)
     if not found and not as_json:
         why = "has no connections" if connections.exists else f"has no `{FILE_NAME}`"

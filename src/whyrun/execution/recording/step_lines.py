@@ -123,7 +123,8 @@ class StepLines:
             details=[*_texts(details.get("job_info")), message.step_id],
         )
         asked = details.get("level")  # an action may ask for a line on the terminal
-        level = LogLevel.SUMMARY if status in BAD or asked in ("summary", "always") else LogLevel.ALL
+        told = status in BAD or asked in ("summary", "always") or details.get("decision") == "merge"
+        level = LogLevel.SUMMARY if told else LogLevel.ALL
         named = details.get("action")
         shown = named if isinstance(named, str) else action
         self.recorder.status(shown, status, text, level=level, always=asked == "always")

@@ -9,6 +9,7 @@ from typing import Any
 
 from whyrun.actions.data.engine import ROW, Engine, name, position
 from whyrun.actions.data.joining.keys import KEY, Packing, check_spellings, packing, stray_text, type_hint, without_nan
+from whyrun.actions.data.joining.update import Additions, check_indicator, updated_columns
 from whyrun.actions.data.kinds import KINDS, wider
 from whyrun.actions.data.output import Written, write_table
 from whyrun.actions.data.params import CardinalityViolated, ColumnsClash, KeyTypesDiffer, counted, listed
@@ -197,21 +198,31 @@ class KeyMatch:
             "rows": {name: rows for name, rows in self.counts.rows().items() if how is not None or name != "out"},
         }
 
-    def found(self, engine: Engine) -> str:
-        """The cardinality and the matches in words. If nothing matches, with an example of each side."""
+    def found(self, engine: Engine, *, joins: bool = False, keys: bool = True) -> str:
+        """The cardinality and the matches in words. If nothing matches, with an example of each side.
+
+        `joins`: with the rows of the right side and of the result. `keys`: whether keys may be shown.
+        """
         counts = self.counts
         matched = f"{counts.matched_left:,} of {counted(counts.left, 'row')} matched"
+        if joins:
+            unused = counts.right - counts.matched_right
+            matched += f", {unused:,} of {counts.right:,} unused, {counts.out:,} out"
         text = f"on {', '.join(key.name for key in self.keys)}: {counts.cardinality}, {matched}"
         if counts.matched_left:
             return text
+        if not keys:
+            return f"{text}: NO KEY MATCHES"
         sides = ((self.left, self.keys), (self.right, self.right_keys))
         examples = [key_example(engine, table, keys) for table, keys in sides]
         both = zip(examples, sides, strict=True)
         shown = [f"`{table.label}` has {f'({example})' if example else 'no key'}" for example, (table, _) in both]
         return f"{text}: NO KEY MATCHES, {' and '.join(shown)}"
 
-    def cardinality_violation(self, engine: Engine, declared: str | None) -> CardinalityViolated | None:
-        """The error if the rows do not have the declared cardinality."""
+    def cardinality_violation(
+        self, engine: Engine, declared: str | None, most: int = _EXAMPLES
+    ) -> CardinalityViolated | None:
+        """The error if the rows do not have the declared cardinality, with up to `most` examples."""
         if declared is None:
             return None
         counts = self.counts
@@ -219,10 +230,10 @@ class KeyMatch:
         problems = []
         if one_left == "1" and counts.repeated_left:
             keys, rows = counts.repeated_left, counts.rows_repeated_left
-            problems.append(self._repeated(engine, self.left, self.keys, keys, rows))
+            problems.append(self._repeated(engine, self.left, self.keys, keys, rows, most))
         if one_right == "1" and counts.repeated_right:
             keys, rows = counts.repeated_right, counts.rows_repeated_right
-            problems.append(self._repeated(engine, self.right, self.right_keys, keys, rows))
+            problems.append(self._repeated(engine, self.right, self.right_keys, keys, rows, most))
         if not problems:
             return None
         return CardinalityViolated(
@@ -230,19 +241,18 @@ class KeyMatch:
             f"correct the data, add columns to `keys` that distinguish the rows, or write `{counts.cardinality}`"
         )
 
-    def _repeated(self, engine: Engine, table: Table, keys: Sequence[Column], number: int, rows: int) -> str:
+    def _repeated(self, engine: Engine, table: Table, keys: Sequence[Column], number: int, rows: int, most: int) -> str:
         names = ", ".join(name(key.name) for key in keys)
         present = " AND ".join(f"{name(key.name)} IS NOT NULL" for key in keys)
         examples = engine.rows(
             f"SELECT {', '.join(f'CAST({name(key.name)} AS VARCHAR)' for key in keys)}, count(*) FROM {table.relation} "
-            f"WHERE {present} GROUP BY {names} HAVING count(*) > 1 ORDER BY count(*) DESC, min({ROW}) LIMIT {_EXAMPLES}"
+            f"WHERE {present} GROUP BY {names} HAVING count(*) > 1 ORDER BY count(*) DESC, min({ROW}) LIMIT {most}"
         )
         shown = ", ".join(f"({_key(keys, values[:-1])}) {values[-1]:,} times" for values in examples)
         more = ", …" if number > len(examples) else ""
         verb = "occurs" if number == 1 else "occur"
-        return (
-            f"{counted(number, 'key')} {verb} more than once in `{table.label}` ({counted(rows, 'row')}): {shown}{more}"
-        )
+        text = f"{counted(number, 'key')} {verb} more than once in `{table.label}` ({counted(rows, 'row')})"
+        return f"{text}: {shown}{more}" if examples else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +262,7 @@ class Join:
     renamed: dict[str, str]  # column of the right side → its name in the output, if it differs
     query: str  # the joined rows; `l` and `r` are the two sides
     order: tuple[str, ...]  # the sort order of the rows
+    adds: Additions
 
     @classmethod
     def of(
@@ -263,10 +274,17 @@ class Join:
         right_keys: Sequence[str],
         how: str,
         suffix: str | None,
+        indicator: str | None = None,
+        update: bool = False,
     ) -> Join:
         match = KeyMatch.of(engine, left, right, keys, right_keys, how)
-        renamed = _renamed(left, right, set(right_keys), suffix)
-        query = _query(engine, match, how, renamed)
+        left, right = match.left, match.right
+        adds = Additions(indicator, updated_columns(engine, left, right, set(right_keys)) if update else ())
+        filled = {column.name for column in adds.updated}
+        renamed = _renamed(left, right, {*right_keys, *filled}, suffix)
+        added = [c.name for c in right.columns if c.name not in right_keys and c.name not in filled]
+        check_indicator(indicator, [*left.names, *(renamed.get(column, column) for column in added)])
+        query = _query(engine, match, how, renamed, adds)
         order = [f"l.{ROW} NULLS LAST"]
         # If the keys of the right side are unique, each left row occurs once, and one sort column is enough.
         if match.counts.repeated_right or how in ("right", "outer"):
@@ -274,11 +292,23 @@ class Join:
         single = {column.name for column in left.columns if column.single}
         single |= {renamed.get(column.name, column.name) for column in right.columns if column.single}
         columns = tuple(Column(*found, found[0] in single) for found in engine.columns(query))
-        return cls(match, columns, renamed, query, tuple(order))
+        return cls(match, columns, renamed, query, tuple(order), adds)
 
     @property
     def counts(self) -> JoinCounts:
         return self.match.counts
+
+    def update_facts(self, engine: Engine) -> dict[str, Any]:
+        """For the log: the columns that `update` fills, and in how many rows of both sides it does, or could not."""
+        if not self.adds.updated:
+            return {}
+        sides, on = on_keys(self.match)
+        conflicts, filled = engine.row(
+            f"SELECT count(*) FILTER ({self.adds.conflict}), count(*) FILTER (({self.adds.filled}) AND NOT "
+            f"coalesce({self.adds.conflict}, false)) FROM {sides[0]} l JOIN {sides[1]} r ON {on}"
+        )
+        columns = [column.name for column in self.adds.updated]
+        return {"update": {"columns": columns, "updated": int(filled), "conflicts": int(conflicts)}}
 
 
 def write_join(engine: Engine, join: Join, path: Path) -> Written:
@@ -298,8 +328,8 @@ def joined_table(engine: Engine, join: Join) -> Table:
     return Table(f"{left.label}+{right.label}", view, join.columns, join.counts.out, untyped, texts, left.retyped)
 
 
-def _query(engine: Engine, match: KeyMatch, how: str, renamed: Mapping[str, str]) -> str:
-    left, right, keys, right_keys, packed = match.left, match.right, match.keys, match.right_keys, match.packed
+def _query(engine: Engine, match: KeyMatch, how: str, renamed: Mapping[str, str], adds: Additions) -> str:
+    left, right, keys, right_keys = match.left, match.right, match.keys, match.right_keys
     other = {key.name: right_key for key, right_key in zip(keys, right_keys, strict=True)}
     selected = []
     for column in left.columns:
@@ -310,19 +340,29 @@ def _query(engine: Engine, match: KeyMatch, how: str, renamed: Mapping[str, str]
                 value = f"coalesce({value}, {taken})"
             elif not has_value(engine, left, column):
                 value = taken
+        else:
+            value = adds.value(column, value, f"r.{name(column.name)}")
         selected.append(f"{value} AS {name(column.name)}")
-    named = {key.name for key in right_keys}
+    named = {key.name for key in right_keys} | {column.name for column in adds.updated}
     selected += [
         f"r.{name(column.name)} AS {name(renamed.get(column.name, column.name))}"
         for column in right.columns
         if column.name not in named
     ]
-    sides, on = [left.relation, right.relation], _on(keys, right_keys)
-    if packed is not None:
-        both = ((left, keys), (right, right_keys))
-        sides = [f"(SELECT *, {packed.number(columns)} AS {KEY} FROM {table.relation})" for table, columns in both]
-        on = f"l.{KEY} = r.{KEY}"
+    if (indicator := adds.column()) is not None:
+        selected.append(indicator)
+    sides, on = on_keys(match)
     return f"SELECT {', '.join(selected)} FROM {sides[0]} l {_JOIN[how]} JOIN {sides[1]} r ON {on}"
+
+
+def on_keys(match: KeyMatch) -> tuple[list[str], str]:
+    """SQL of the two sides, and of the equality of their keys as `l` and `r`."""
+    if match.packed is None:
+        return [match.left.relation, match.right.relation], _on(match.keys, match.right_keys)
+    both = ((match.left, match.keys), (match.right, match.right_keys))
+    number = match.packed.number
+    sides = [f"(SELECT *, {number(columns)} AS {KEY} FROM {table.relation})" for table, columns in both]
+    return sides, f"l.{KEY} = r.{KEY}"
 
 
 def _key(keys: Sequence[Column], values: Sequence[Any]) -> str:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from whyrun.actions.base import Action
 from whyrun.actions.data.engine import Engine, opened
 from whyrun.actions.data.joining.join import Join, KeyMatch, joined_table, write_join
+from whyrun.actions.data.joining.unmatched import assertion_problem, near_text, unmatched_facts
+from whyrun.actions.data.joining.update import uniqueness_problem
 from whyrun.actions.data.output import dataset_path, report, shape
 from whyrun.actions.data.params import (
     CardinalityNotChecked,
@@ -56,6 +58,18 @@ class Params(CombiningParams, kw_only=True):
         Name | list[Name] | None,
         Meta(description="for columns of the right side whose name is taken; a list: one for each dataset"),
     ] = None
+    indicator: Annotated[
+        Name | list[Name] | None,
+        Meta(description="a column that says left_only, right_only or both; a list: one for each dataset"),
+    ] = None
+    assert_: Annotated[
+        Literal["match", "left", "right"] | None,
+        Meta(description="every row of both sides (match), or of one side, has a partner; checked before the join"),
+    ] = field(name="assert", default=None)
+    update: Annotated[
+        bool, Meta(description="fill missing values of columns that both sides have from the right side")
+    ] = False
+    examples: Annotated[int, Meta(ge=0, le=20, description="keys without a partner on record, for each side")] = 20
     operation: Annotated[Literal["merge"], Meta(description="the name in a dataset plan")] = "merge"
 
     def __post_init__(self) -> None:
@@ -68,26 +82,34 @@ class Params(CombiningParams, kw_only=True):
                 f"`suffix` has {len(self.suffix)} members for {len(self.secondary_dataset)} secondary datasets"
             )
 
+        number = len(self.secondary_dataset)
+        names = self.indicator if isinstance(self.indicator, list) else [self.indicator] * bool(self.indicator)
+        if names and len(names) != number:
+            raise ValueError(f"`indicator` names {counted(len(names), 'column')} for {number} secondary datasets")
+
     @property
     def sides(self) -> tuple[list[str], list[str]]:
         if isinstance(self.keys, Sides):
             return self.keys.primary, self.keys.secondary
         return self.keys, self.keys
 
+    def indicator_of(self, number: int) -> str | None:
+        return self.indicator[number] if isinstance(self.indicator, list) else self.indicator
+
     def suffix_of(self, number: int) -> str | None:
         return self.suffix[number] if isinstance(self.suffix, list) else self.suffix
 
 
 def judge(
-    engine: Engine, match: KeyMatch, declared: str | None, message: str, details: dict[str, Any], context: Any
+    match: KeyMatch, message: str, details: dict[str, Any], context: Any, refusals: Iterable[DataError | None]
 ) -> None:
-    """Report the counts, then raise if the data do not have the declared cardinality: the counts explain why."""
+    """Report the counts, then raise the first refusal: the counts explain why the data are not what the user says."""
     if not match.counts.matched_left:
         details["level"] = "always"
-    violation = match.cardinality_violation(engine, declared)
-    context.task("EXECUTES" if violation is None else "FAILED", message, details)
-    if violation is not None:
-        raise violation
+    refusal = next((one for one in refusals if one is not None), None)
+    context.task("EXECUTES" if refusal is None else "FAILED", message, details)
+    if refusal is not None:
+        raise refusal
 
 
 # --- a merge that another action makes ---------------------------------------------------------------------------
@@ -117,7 +139,8 @@ def check_declared(given: Mapping[str, Any], files: Mapping[str, Path], spill: P
             for right in others:
                 match = KeyMatch.of(engine, left, right, *sides, "inner")
                 message = f"check the keys of `{right.label}` in `{left.label}` {match.found(engine)}"
-                judge(engine, match, cardinality, message, match.facts(cardinality), context)
+                refusal = match.cardinality_violation(engine, cardinality)
+                judge(match, message, match.facts(cardinality), context, [refusal])
     except CardinalityViolated:
         raise
     except (DataError, ImportError, msgspec.ValidationError) as problem:
@@ -167,9 +190,20 @@ jobs:
         """The join, after reporting its counts; no row is written before that."""
         params: Params = self.params
         keys, right_keys = params.sides
-        join = Join.of(engine, left, right, keys, right_keys, params.how, params.suffix_of(number))
+        names = params.suffix_of(number), params.indicator_of(number)
+        join = Join.of(engine, left, right, keys, right_keys, params.how, *names, params.update)
         match = join.match
-        details = {**match.facts(params.cardinality, params.how), "renamed": join.renamed}
-        message = f"merge `{right.label}` into `{left.label}` {match.found(engine)}"
-        judge(engine, match, params.cardinality, message, details, context)
+        unmatched = unmatched_facts(engine, match, params.examples)
+        details = {**match.facts(params.cardinality, params.how), "renamed": join.renamed, **unmatched}
+        details |= {"assert": params.assert_} if params.assert_ is not None else {}
+        if params.update and not match.counts.repeated_right:
+            details |= join.update_facts(engine)
+        found = match.found(engine, joins=True, keys=params.examples > 0) + near_text(unmatched)
+        message = f"merge `{right.label}` into `{left.label}` {found}"
+        refusals = [
+            match.cardinality_violation(engine, params.cardinality, min(params.examples, 5)),
+            assertion_problem(engine, match, params.assert_, params.examples),
+            uniqueness_problem(right, match.counts.repeated_right) if params.update else None,
+        ]
+        judge(match, message, details, context, refusals)
         return join

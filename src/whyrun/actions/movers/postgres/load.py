@@ -6,16 +6,17 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 from msgspec import field
 
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.data.engine import Engine, opened
-from whyrun.actions.data.params import ColumnMissing, DataError, DataParams, Name, ValueNotConvertible, counted, listed
+from whyrun.actions.data.params import ColumnMissing, DataParams, Name, ValueNotConvertible, counted, listed
 from whyrun.actions.data.tables import Table, open_tables
 from whyrun.actions.movers.connections import PostgresConnection, without_password
 from whyrun.actions.movers.extracting import in_thread, keep_sql, report_rows, stopping
+from whyrun.actions.movers.loading import MODE, LoadFailed, LoadRefused, Mode, check_mode
 from whyrun.actions.movers.postgres.client import (
     Conversion,
     CopiedColumn,
@@ -33,18 +34,10 @@ from whyrun.errors import did_you_mean
 
 # --- the target table --------------------------------------------------------------------------------------------
 #
-# Looks up a table in PostgreSQL's catalogue. Also the errors of loading a table.
+# Looks up a table in PostgreSQL's catalogue.
 
 
 _KINDS = {"v": "a view", "m": "a materialized view", "f": "a foreign table", "S": "a sequence", "i": "an index"}
-
-
-class LoadRefused(DataError):
-    """The table does not exist, exists already, or does not fit the data; nothing was written."""
-
-
-class LoadFailed(DataError):
-    """The server refused the rows; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,10 +126,10 @@ class Params(DataParams, kw_only=True):
     data: Annotated[File, Meta(description="the dataset: CSV, Parquet, JSON, Stata or Excel")]
     table: Annotated[Name, Meta(description="its exact name, not folded to lower case")]
     schema: Annotated[Name | None, Meta(description="null: the user's default schema, usually `public`")] = None
-    mode: Annotated[
-        Literal["create", "replace", "truncate", "append", "upsert"],
-        Meta(description="new table; drop and create it; delete its rows first; add rows; update or add by `keys`"),
-    ]
+    mode: Annotated[Mode, Meta(description=MODE)]
+    create_if_missing: Annotated[
+        bool, Meta(description="`append`, `truncate`, `upsert`: create the table if there is none, with `keys`")
+    ] = False
     keys: Annotated[
         list[Name], Meta(description="`upsert`: the columns that identify a row; `create`, `replace`: the primary key")
     ] = field(default_factory=list)
@@ -145,12 +138,7 @@ class Params(DataParams, kw_only=True):
     )
 
     def __post_init__(self) -> None:
-        if self.mode == "upsert" and not self.keys:
-            raise ValueError("`mode: upsert` needs `keys`: the columns that identify a row")
-        if self.keys and self.mode in ("append", "truncate"):
-            raise ValueError(f"`keys` are not used by `mode: {self.mode}`; remove them")
-        if self.column_types and self.mode not in ("create", "replace"):
-            raise ValueError(f"`column_types` are for a new table; `mode: {self.mode}` uses the existing one")
+        check_mode(self.mode, self.keys, self.column_types, self.create_if_missing)
 
     def files(self) -> dict[str, File]:
         return {"data": self.data}
@@ -269,14 +257,14 @@ class Load:
         params = self.params
         table = PostgresTable(params.schema, params.table)
         existing = table.look_up(cursor)
-        creates = params.mode == "create" or params.mode == "replace"
+        creates = params.mode in ("create", "replace") or (params.create_if_missing and existing is None)
         if params.mode == "create" and existing is not None:
             raise LoadRefused(f"{existing.shown} exists already; write `mode: replace`, `truncate` or `append`")
         if existing is not None and not existing.is_table:
             raise LoadRefused(f"{existing.shown} is {existing.kind}, not a table; name a table")
         if not creates:
             if existing is None:
-                raise LoadRefused(f"there is no table {table.shown}; create it, or write `mode: create` or `replace`")
+                raise LoadRefused(f"there is no table {table.shown}; create it, or write `create_if_missing: true`")
             if params.mode == "truncate":
                 self._do(cursor, f"TRUNCATE {existing.quoted}")
             return existing
