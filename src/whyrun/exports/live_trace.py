@@ -120,6 +120,7 @@ class _Reader:
         self._project, self._run = project, run
         self.record = RunRecord(project.state.workflow, run.name)
         self._folding: Folding | None = None
+        self._computed: list[str] = []
         self._offset = 0
         self._sent: set[tuple[str, int]] = set()
 
@@ -131,7 +132,8 @@ class _Reader:
             if self._folding is not None:
                 self._folding.add(event)
             if isinstance(event, ev.PlanComputed) and self._folding is not None:
-                self._folding.add_plan(plan_of(self._run, event.plan_sha256) or {})
+                self._computed.append(event.plan_sha256)  # of the plan, then of each stage
+                self._folding.add_plan(plan_of(self._run, self._computed) or {})
         if self._folding is None:
             return []
         if at_end:
