@@ -207,9 +207,7 @@ def test_all_runs_by_time_and_text(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
-def test_all_runs_are_followed_into_runs_that_begin_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_runs_are_followed_into_runs_that_begin_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Instead of waiting, the test runs: then it interrupts, as a user does."""
     folder = tale(tmp_path)
     shown = []

@@ -104,3 +104,10 @@ def test_commands_on_a_loop_that_is_known(folder: Path) -> None:
     assert whyrun(folder, "verify", "--replay").code == 0
     assert whyrun(folder, "run", "--target", "Job:Script", "--set", "N=1").code == 0
     assert "out/f-1.json  Artifact:Clip.Frame[1] from r0002" in whyrun(folder, "status", "--set", "N=1").out
+
+
+def test_an_export_knows_the_reasons_of_the_stages_of_a_run(folder: Path) -> None:
+    assert whyrun(folder, "run", "--set", "N=3").code == 0
+    summary = whyrun(folder, "export", "markdown", "r0003").out
+    assert "\n3 succeeded, 2 up to date; " in summary
+    assert "| `Job:Clip[2]` | succeeded | `MISSING_OUTPUT` `Artifact:Clip.Frame[2]` |" in summary

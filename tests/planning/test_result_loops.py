@@ -394,3 +394,14 @@ def test_a_broken_source_of_a_loop_is_told_with_the_other_problems(
 ) -> None:
     lab.edit("workflow.yaml", old, new)
     assert [problem.code for problem in lab.opened().problems] == found
+
+
+def test_constants_of_known_instances_beside_an_open_entry(project: Make) -> None:
+    """The entry `[?]` has no values, and may come first."""
+    lab = project(NESTED, {"n.py": NESTED_CODE})
+    for targets in (["Job:Split"], ["Job:Cut[*]"], []):
+        lab.succeed(targets=targets)
+    plan = lab.plan(force=["Job:Cut[0]"])
+    assert states(plan) == {
+        "Job:Cut[0]": "planned", "Job:Map[0][?][low]": "open", "Job:Map[0][?][high]": "open", "Job:Merge[0]": "planned",
+    }  # fmt: skip

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -25,7 +26,7 @@ from whyrun.log import events as ev
 from whyrun.log.journal import EVENTS_FILE, STAGES_FILE, read_events
 from whyrun.log.outcomes import RunOutcome, status_of
 from whyrun.log.runs import RunRef
-from whyrun.planning.plan import Plan
+from whyrun.planning.plan import Plan, written_digest
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow.arrays import Element, published_name
 
@@ -101,6 +102,28 @@ class RunDirectory:
     def append_stage(self, plan: bytes) -> None:
         """Append to `stages.jsonl` the plan of a stage: one line."""
         self._append(self.stages, plan)
+
+    def plan_digests(self) -> list[str]:
+        """Of the plan and of its stages, as the log has them."""
+        found: list[str] = []
+        for event in read_events(self.events):
+            if isinstance(event, ev.PlanComputed):
+                found.append(event.plan_sha256)
+                if not self.stages.exists():
+                    break  # the rest of the log may be long
+        return found
+
+    def stage_plans(self, digests: Collection[str]) -> list[dict[str, Any]]:
+        """The plans of the stages that the log names with these digests: a changed file says nothing."""
+        if not digests or not self.stages.exists():
+            return []
+        plans = []
+        for line in self.stages.read_bytes().splitlines():
+            with suppress(ValueError):
+                plan = msgspec.json.decode(line, type=dict[str, Any])
+                if plan.get("digest") == written_digest(plan) and plan["digest"].removeprefix("sha256:") in digests:
+                    plans.append(plan)
+        return plans
 
     def append_metrics(self, metrics: Iterable[Metric]) -> None:
         self._append(self.metrics, _encode_lines(metrics))

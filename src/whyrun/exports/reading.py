@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
 from whyrun.exports.record import RecordedInput, RunRecord, fold
 from whyrun.exports.texts import Cleaner
 from whyrun.log import events as ev
+from whyrun.log.journal import STAGES_FILE
 from whyrun.log.runs import RunRef, log_without_start
 
 if TYPE_CHECKING:
@@ -120,15 +121,16 @@ def _read(project: Project, run: RunRef) -> RunRecord:
     from whyrun.log.lock import running_run
 
     is_running = running_run(project.state) == run.name  # asked before the log is read
-    computed: str | None = None
+    computed: list[str] = []  # the digests of the plan and of its stages
     start: ev.RunStart | None = None
     try:
         for event in run.events():
             if isinstance(event, ev.RunStart):
                 start = event
             elif isinstance(event, ev.PlanComputed):
-                computed = event.plan_sha256
-                break
+                computed.append(event.plan_sha256)
+                if not (run.path / STAGES_FILE).exists():
+                    break  # the rest of the log may be long
     except FileNotFoundError:
         raise log_without_start(run) from None
     if start is None:
@@ -138,15 +140,21 @@ def _read(project: Project, run: RunRef) -> RunRecord:
     return fold(project.state.workflow, run.name, run.events(), cleaner, plan=plan, is_running=is_running)
 
 
-def _plan(run: RunRef, plan_sha256: str | None) -> Mapping[str, Any] | None:
+def _plan(run: RunRef, computed: Sequence[str]) -> Mapping[str, Any] | None:
     """The content of `plan.json`, if it is the plan that the log names: a changed file says nothing."""
+    from whyrun.evidence.run_directory import RunDirectory
     from whyrun.planning.plan import written_digest
 
-    if plan_sha256 is None:
+    if not computed:
         return None
     try:
         plan: dict[str, Any] = json.loads((run.path / "plan.json").read_bytes())
-        recorded = f"sha256:{plan_sha256}"
-        return plan if plan.get("digest") == recorded == written_digest(plan) else None
+        recorded = f"sha256:{computed[0]}"
+        if not plan.get("digest") == recorded == written_digest(plan):
+            return None
+        for stage in RunDirectory(run.path).stage_plans(computed):
+            plan["jobs"] += stage["jobs"]
+            plan["totals"]["clean"] += stage["totals"]["clean"]
+        return plan
     except (OSError, ValueError, AttributeError):
         return None

@@ -281,7 +281,7 @@ class _Folding:
                 record.started, record.workflow_sha256 = event.ts, event.workflow_sha256
                 record.start_chain = event.chain
             case ev.PlanComputed():
-                record.plan_sha256 = event.plan_sha256
+                record.plan_sha256 = record.plan_sha256 or event.plan_sha256  # that before it began
             case ev.StepStart():
                 step = self.step(event.step_id)
                 step.action, step.status = event.driver, "running"

@@ -125,7 +125,8 @@ class _Filler:
             ]
             return EachTerm(terms)
         if not self.varies(template):
-            return SameTerm(self.known(template, operands, 0, place) if rows else UNKNOWN)
+            first = next((p for p in rows if p not in self.table.open_rows), 0)  # a row `[?]` has no values
+            return SameTerm(self.known(template, operands, first, place) if rows else UNKNOWN)
         return EachTerm([self.known(template, operands, p, place) for p in rows])
 
     def varies(self, template: Template) -> bool:

@@ -146,7 +146,7 @@ class _Told:
         self.last = max(self.last, at)
         match event:
             case ev.PlanComputed():
-                self.planned = event.planned
+                self.planned += event.planned  # a stage adds to the first plan
             case ev.StepStart():
                 row = [self._number(event.step_id, event.driver), event.attempt, at, None, "RUNNING", False]
                 self.open[event.step_id] = row
@@ -337,6 +337,7 @@ def prints_view(state: State, params: Params) -> dict[str, Any]:
 def plan_view(state: State, params: Params) -> dict[str, Any]:
     """The plan of a run: from `plan.json`, checked against the log."""
     from whyrun.errors import WhyrunError
+    from whyrun.evidence.run_directory import RunDirectory
     from whyrun.facts.history import tombstone_json
 
     name = params.one("run")
@@ -351,7 +352,9 @@ def plan_view(state: State, params: Params) -> dict[str, Any]:
         return {**body, "digest": None, "checked": False, "problem": str(problem), "jobs": [], "more": 0}
     jobs = plan.get("jobs", [])
     body |= {key: plan.get(key) for key in ("digest", "log_position", "options", "totals")}
-    body |= _check_plan(run, plan)
+    computed = RunDirectory(run.path).plan_digests()
+    body |= _check_plan(computed[0] if computed else None, plan)
+    jobs = [*jobs, *(job for stage in RunDirectory(run.path).stage_plans(computed) for job in stage["jobs"])]
     body |= {"layers": list(_layers(jobs)), "jobs": jobs[:JOBS], "more": max(0, len(jobs) - JOBS)}
     if isinstance(state, CurrentState) and plan.get("totals", {}).get("jobs", 0) <= REPLAYED:
         try:
@@ -361,12 +364,11 @@ def plan_view(state: State, params: Params) -> dict[str, Any]:
     return body
 
 
-def _check_plan(run: RunRef, plan: dict[str, Any]) -> dict[str, Any]:
+def _check_plan(computed: str | None, plan: dict[str, Any]) -> dict[str, Any]:
     """Whether the file is the plan that the log names."""
     from whyrun.planning.plan import written_digest
 
-    computed = next((event for event in run.events() if isinstance(event, ev.PlanComputed)), None)
-    recorded = f"sha256:{computed.plan_sha256}" if computed is not None else None
+    recorded = f"sha256:{computed}" if computed is not None else None
     problem = None
     if recorded is None:
         problem = "the log has no plan of this run"

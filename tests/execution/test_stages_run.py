@@ -1,0 +1,148 @@
+"""A run with stages, as it goes on: no step waits for a stage that it does not need, and a run may end within."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from project_lab import NOT_TRACED, Lab, Process, wait_until
+from whyrun.facts.plans import plan_of_run
+from whyrun.log import events as ev
+from whyrun.log.journal import STAGES_FILE
+
+Make = Callable[..., Lab]
+
+TEXT = """\
+workflow: w
+inputs: {N: {type: integer, default: 2}}
+loops: {segment: {count: jobs.Script.outputs.Count}}
+jobs:
+  Script:
+    uses: python
+    with: {call: "s:script", n: "${{ inputs.N }}"}
+    outputs: {Count: {type: integer}}
+  Clip:
+    for: [segment]
+    uses: python
+    resources: {slot: 1}
+    with: {call: "s:clip", i: "${{ segment }}"}
+    outputs: {Frame: {type: json, path: "out/f-${{ segment }}.json"}}
+  Long:
+    uses: python
+    retries: {max: 1, backoff: 1ms}
+    resources: {slot: 1}
+    with: {call: "s:long"}
+    outputs: {Seen: {type: json}}
+  Tail:
+    needs: [Clip]
+    uses: python
+    with: {call: "s:tail", seen: "${{ jobs.Long.outputs.Seen }}", frames: "${{ jobs.Clip.outputs.Frame[:] }}"}
+    outputs: {All: {type: json}}
+"""
+CODE = """\
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def wait_for(name):
+    deadline = time.monotonic() + 300
+    while not (HERE / name).exists():
+        assert time.monotonic() < deadline, f"{name} did not come"
+        time.sleep(0.01)
+
+def script(n):
+    wait_for("long-began")
+    return {"Count": n}
+
+def clip(i):
+    (HERE / f"clip-{i}").touch()
+    return {"Frame": i}
+
+def long():
+    first = not (HERE / "long-began").exists()
+    (HERE / "long-began").touch()
+    wait_for("clip-1")  # which a stage plans while this step runs
+    if first:
+        raise RuntimeError("once more")
+    return {"Seen": sorted(path.name for path in HERE.glob("clip-*"))}
+
+def tail(seen, frames): return {"All": [seen, frames]}
+"""
+
+
+def test_steps_go_on_while_a_stage_is_planned(project: Make) -> None:
+    """`Long` begins before the stage and ends after it: its number is another one then, also for its next attempt."""
+    lab = project(TEXT, {"s.py": CODE, **NOT_TRACED})
+    ran = lab.succeed(limits={"slot": 2})
+    assert ran.executed == ["Job:Clip[0]", "Job:Clip[1]", "Job:Long", "Job:Script", "Job:Tail"]
+    assert [e.attempt for e in ran.of(ev.StepStart) if e.step_id == "Job:Long"] == [1, 2]
+    assert lab.content("Artifact:Tail.All") == [["clip-0", "clip-1"], [0, 1]]
+    order = [e for e in ran.events if isinstance(e, ev.PlanComputed | ev.StepStart | ev.StepComplete)]
+    stage = next(i for i, e in enumerate(order) if isinstance(e, ev.PlanComputed) and e.stage == 1)
+    assert ev.StepStart in {type(e) for e in order[:stage] if getattr(e, "step_id", "") == "Job:Long"}
+    assert ev.StepComplete in {type(e) for e in order[stage:] if getattr(e, "step_id", "") == "Job:Long"}
+    plan = plan_of_run(lab.opened(), "r0001").plan
+    assert plan.to_bytes() == (ran.result.whole or ran.plan).to_bytes()
+    assert lab.run().result.run is None
+
+
+WAITING = """\
+import time
+from pathlib import Path
+
+HERE = Path(__file__).parent
+
+def script(n):
+    with (HERE / "scripts").open("a") as file:
+        file.write("paid\\n")
+    return {"Count": n}
+
+def clip(i):
+    deadline = time.monotonic() + 300
+    while i == 1 and not (HERE / "go").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return {"Frame": i}
+
+def long(): return {"Seen": []}
+def tail(seen, frames): return {"All": [seen, frames]}
+"""
+
+
+@pytest.mark.parametrize(("number", "exit_code"), [(signal.SIGINT, 130), (signal.SIGKILL, -signal.SIGKILL)])
+def test_a_run_that_ends_in_the_middle_of_a_stage_goes_on_later(project: Make, number: int, exit_code: int) -> None:
+    lab = project(TEXT, {"s.py": WAITING, **NOT_TRACED})
+    process = Process(lab, grace=0.0)
+    wait_until(lambda: bool(lab.runs()))
+    process.wait_for_start("Job:Clip[1]")
+    wait_until(lambda: {"Job:Clip[0]", "Job:Long"} <= set(_completed(lab)))
+    process.signal(number)
+    assert process.end()[0] == exit_code
+    (lab.root / "go").touch()
+    assert [job.id for job in lab.plan().planned] == ["Job:Clip[1]", "Job:Tail"]
+    stages = lab.run_folder("r0001") / STAGES_FILE
+    whole = stages.read_bytes()
+    if number == signal.SIGKILL:
+        stages.write_bytes(whole + b'{"half of a line')  # as a kill may leave it
+    ran = lab.succeed()
+    assert (ran.executed, ran.result.stages, lab.read("scripts")) == (["Job:Clip[1]", "Job:Tail"], (), "paid\n")
+    assert stages.read_bytes() == whole
+    planned = plan_of_run(lab.opened(), "r0001").plan
+    assert {"Job:Clip[0]", "Job:Clip[1]"} <= {job.id for job in planned.planned}
+    assert json.loads(whole)["source"] == "Job:Script"
+
+
+def _completed(lab: Lab) -> list[str]:
+    return [event.step_id for event in lab.events("r0001") if isinstance(event, ev.StepComplete)]
+
+
+def test_a_budget_holds_instances_back_that_it_cannot_pay(project: Make) -> None:
+    code = WAITING.replace("def clip(i):\n", "def clip(i, context):\n    context.cost(1, item='clip')\n")
+    lab = project(TEXT, {"s.py": code, "go": "", "prices.yaml": "jobs: {Clip: 1}\n", **NOT_TRACED})
+    ran = lab.run(sets=["N=3"], budget="2", jobs=1)
+    assert (ran.exit_code, ran.held, ran.blocked) == (1, ["Job:Clip[2]"], {"Job:Tail": ["Job:Clip[2]"]})
+    assert ran.executed == ["Job:Clip[0]", "Job:Clip[1]", "Job:Long", "Job:Script"]
