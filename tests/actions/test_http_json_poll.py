@@ -272,6 +272,7 @@ def test_an_interruption_while_submitting_still_hears_the_answer_and_keeps_the_i
     run = Process(lab)
     service.wait_for("POST /orders")
     run.wait_for_file("waits")
+    run.wait_for_start("Job:Ask")
     run.wait_for_start("Job:Witness")
     run.signal(signal.SIGINT)
     run.wait_for_file("told")  # and so `Ask` has been told before

@@ -300,7 +300,8 @@ def test_ctrl_c(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "compare", "--jobs", "1"], cwd=folder, env=QUIET_ENVIRONMENT, stderr=subprocess.PIPE, text=True
     )
-    wait_until(lambda: list(tmp_path.glob("began-*")) != [])
+    log = folder / ".whyrun/slow/runs/r0002/events.jsonl"
+    wait_until(lambda: list(tmp_path.glob("began-*")) != [] and '"step_start"' in log.read_text())
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=300)
     assert process.returncode == 130

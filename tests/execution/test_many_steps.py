@@ -18,19 +18,22 @@ from whyrun.artifacts.store import Store
 from whyrun.evidence import artifact_links as links_module
 from whyrun.evidence.artifact_links import ArtifactLinks
 from whyrun.evidence.run_directory import Artifact, RunDirectory, SeenEvents
+from whyrun.execution.recording import recorder
 from whyrun.execution.recording.recorder import MANY_ENDED
 from whyrun.log.journal import read_events
 
 COUNT = MANY_ENDED + 44
-WORKFLOW = f"""\
+FEW = 40  # steps, where so many are linked at once that these are more
+WORKFLOW = """\
 workflow: many
-loops: {{number: {{count: {COUNT}}}}}
+inputs: {Count: {type: integer, default: %d}}
+loops: {number: {count: inputs.Count}}
 jobs:
   Square:
     for: [number]
     uses: python
-    with: {{call: "work:square", number: "${{{{ number }}}}"}}
-    outputs: {{Result: {{type: integer}}}}
+    with: {call: "work:square", number: "${{ number }}"}
+    outputs: {Result: {type: integer}}
 """
 WORK = 'def square(number):\n    return {"Result": number * number}\n'
 
@@ -40,21 +43,28 @@ def linked(folder: Path) -> dict[str, str]:
     return {step.name: (step / "Result").read_text() for step in (folder / "artifacts").iterdir()}
 
 
-EXPECTED = {f"Square%5B{number}%5D": str(number * number) for number in range(COUNT)}
+def expected(count: int) -> dict[str, str]:
+    return {f"Square%5B{number}%5D": str(number * number) for number in range(count)}
+
+
+@pytest.fixture
+def few(project: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch) -> Lab:
+    monkeypatch.setattr(recorder, "MANY_ENDED", FEW - 11)
+    return project(WORKFLOW % FEW, {"work.py": WORK})
 
 
 def test_every_artifact_of_a_long_run_has_its_link(project: Callable[..., Lab]) -> None:
-    ran = project(WORKFLOW, {"work.py": WORK}).run()
+    ran = project(WORKFLOW % COUNT, {"work.py": WORK}).run()
     assert (ran.exit_code, len(ran.executed)) == (0, COUNT)
     assert ran.folder is not None
-    assert linked(ran.folder) == EXPECTED
+    assert linked(ran.folder) == expected(COUNT)
     first = os.readlink(ran.folder / "artifacts/Square%5B0%5D/Result")
     assert first.startswith("../../../../../store/5f/")
 
 
 @pytest.mark.parametrize("trouble", ["is not there", "ends at once", "ends later"])
 def test_links_do_not_depend_on_the_process_that_makes_them(
-    project: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch, trouble: str
+    few: Lab, monkeypatch: pytest.MonkeyPatch, trouble: str
 ) -> None:
     asked: list[object] = []
 
@@ -67,22 +77,20 @@ def test_links_do_not_depend_on_the_process_that_makes_them(
         program = {"ends at once": "exit 1", "ends later": "head -c 1000 >/dev/null; kill -9 $$"}[trouble]
         return call(["sh", "-c", program], **options)
 
-    lab = project(WORKFLOW, {"work.py": WORK})
     monkeypatch.setattr(disk, "hook", disturbed)
-    ran = lab.run()
+    ran = few.run()
     assert ran.folder is not None
     program = [sys.executable, "-P", "-m", "whyrun.evidence.artifact_links"]
     assert asked == [[*program, str(ran.folder), str(ran.folder.parents[2] / "store"), str(os.getpid())]]
-    assert (ran.exit_code, linked(ran.folder)) == (0, EXPECTED)
+    assert (ran.exit_code, linked(ran.folder)) == (0, expected(FEW))
 
 
-def test_a_child_process_makes_the_links_and_has_ended_with_the_run(project: Callable[..., Lab]) -> None:
-    lab = project(WORKFLOW, {"work.py": WORK})
-    ran = lab.run()
+def test_a_child_process_makes_the_links_and_has_ended_with_the_run(few: Lab) -> None:
+    ran = few.run()
     assert ran.folder is not None
     for step in (ran.folder / "artifacts").iterdir():
         (step / "Result").unlink()
-    links = ArtifactLinks(RunDirectory(ran.folder), lab.opened().store)
+    links = ArtifactLinks(RunDirectory(ran.folder), few.opened().store)
     seen = SeenEvents()
     for event in read_events(ran.folder / "events.jsonl"):
         seen.add(event)
@@ -93,16 +101,14 @@ def test_a_child_process_makes_the_links_and_has_ended_with_the_run(project: Cal
         signal.pause()
     try:
         links.finish()
-        assert (links.lost, linked(ran.folder), of_links(ran.folder)) == (False, EXPECTED, [])
+        assert (links.lost, linked(ran.folder), of_links(ran.folder)) == (False, expected(FEW), [])
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
 
 
-def test_the_run_does_not_wait_for_a_slow_link_process(
-    project: Callable[..., Lab], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ran = project(WORKFLOW, {"work.py": WORK}).run()
+def test_the_run_does_not_wait_for_a_slow_link_process(few: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = few.run()
     assert ran.folder is not None
     monkeypatch.setattr(links_module, "MAX_UNSENT", 3)
     monkeypatch.setattr(disk, "hook", lambda point, call, command, **options: call(["sleep", "1000"], **options))

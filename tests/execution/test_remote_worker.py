@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
+import pytest
 from worker_lab import Lab
 
+from project_lab import PATIENCE
 from whyrun.execution.backends.remote.process import ProcessTransport
 from whyrun.execution.backends.remote.remote_worker import RemoteJob, RemoteWorker
 from whyrun.execution.protocol.messages import Message, StepBegan, StepFinished, StepReturns
+from whyrun.execution.run import runner
+from whyrun.execution.run.termination import Termination
 
 
 class Meddling(ProcessTransport):
@@ -49,15 +55,30 @@ def test_a_signal_that_comes_after_a_step_has_ended_does_not_end_its_next_attemp
     assert (tmp_path / "count").read_text() == "xx"
 
 
-class Slow(ProcessTransport):
-    def fetch_tree(self, path: str, target: Path) -> bool:
-        time.sleep(3)
-        return super().fetch_tree(path, target)
-
-
-def test_output_transfer_is_not_counted_in_the_timeout(tmp_path: Path) -> None:
+def test_output_transfer_is_not_counted_in_the_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the clock of the run it takes two hours."""
     from project_lab import Lab as Project
     from whyrun.execution.backends.remote.threaded import ThreadedBackend
+
+    hours = 0.0
+    clock = SimpleNamespace(monotonic=lambda: time.monotonic() + hours * 3600)
+    monkeypatch.setattr(runner, "time", clock)
+    looked = threading.Event()
+    enforce = Termination.enforce_deadlines
+
+    def enforced(self: Termination, now: float) -> None:
+        enforce(self, now)
+        if now > time.monotonic() + 3600:
+            looked.set()
+
+    monkeypatch.setattr(Termination, "enforce_deadlines", enforced)
+
+    class Slow(ProcessTransport):
+        def fetch_tree(self, path: str, target: Path) -> bool:
+            nonlocal hours
+            hours = 2.0
+            assert looked.wait(PATIENCE)
+            return super().fetch_tree(path, target)
 
     project = Project(tmp_path).write(
         {
@@ -66,7 +87,7 @@ def test_output_transfer_is_not_counted_in_the_timeout(tmp_path: Path) -> None:
                 jobs:
                   Quick:
                     uses: python
-                    timeout: 2s
+                    timeout: 1h
                     with: {call: "work:quick"}
                     outputs: {text: {type: string}}
             """,
@@ -77,3 +98,4 @@ def test_output_transfer_is_not_counted_in_the_timeout(tmp_path: Path) -> None:
         "slow", lambda session: RemoteWorker(session, Slow(session.tmp / "r-site", session.project))
     )
     assert project.succeed(backend=backend).executed == ["Job:Quick"]
+    assert looked.is_set()

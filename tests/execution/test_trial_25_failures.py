@@ -232,3 +232,11 @@ def test_no_note_is_made_of_a_file_that_is_nowhere(project: Callable[..., Lab]) 
     graph = lab.opened().graph
     error = "exit status 1: cat: nowhere.csv: No such file or directory"
     assert failure_note(FailedStep(graph, graph.tables[0], "local", "CommandFailed", error, lab.root)) == ""
+
+
+def test_an_error_of_one_word_that_is_a_megabyte_long_is_looked_through_once(project: Callable[..., Lab]) -> None:
+    """And not once from each of its letters, for which the run would stand still for hours."""
+    lab = project(WORKFLOW.replace("Fit:\n    JOB", "J: {uses: shell, with: {run: 'exit 1'}}"), FILES)
+    graph = lab.opened().graph
+    for word in ("x" * 1_000_000, "1" * 1_000_000, "x1." * 300_000):
+        assert failure_note(FailedStep(graph, graph.tables[0], "local", "ValueError", word, lab.root)) == ""
