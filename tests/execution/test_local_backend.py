@@ -45,18 +45,18 @@ def test_hundreds_of_short_steps_all_come_back_once_and_began_before_they_ended(
 ) -> None:
     lab = make_lab(2)
     outputs = {"n": "integer", "pid": "integer"}
-    commands = [lab.call("m:g", outputs, with_={"n": i}, step_id=f"Job:A[{i}]") for i in range(400)]
+    commands = [lab.call("m:g", outputs, with_={"n": i}, step_id=f"Job:A[{i}]") for i in range(200)]
     for command in commands:
         lab.backend.submit(command)
     seen: dict[str, list[type]] = {}
     values: dict[str, object] = {}
     deadline = time.monotonic() + PATIENCE
-    while len(values) < 400 and time.monotonic() < deadline:
+    while len(values) < 200 and time.monotonic() < deadline:
         for message in lab.backend.messages(0.5):
             seen.setdefault(message.step_id, []).append(type(message))
             if isinstance(message, StepFinished):
                 values[message.step_id] = message.outputs[0].value
-    assert values == {f"Job:A[{i}]": i for i in range(400)}
+    assert values == {f"Job:A[{i}]": i for i in range(200)}
     assert set(map(tuple, seen.values())) == {(StepBegan, StepFinished)}
 
 
@@ -220,16 +220,16 @@ def test_a_step_is_not_taken_for_long_because_the_host_was_busy(
 
     monkeypatch.setattr(LocalWorker, "take_back", spied)
     outputs = {"n": "integer", "pid": "integer"}
-    for i in range(400):
+    for i in range(200):
         lab.backend.submit(lab.call("m:g", outputs, with_={"n": i}, step_id=f"Job:A[{i}]"))
     values: list[object] = []
-    while len(values) < 400:
+    while len(values) < 200:
         values += [m.outputs[0].value for m in lab.backend.messages(PATIENCE) if isinstance(m, StepFinished)]
         seconds += 1.0
         for worker in lab.backend._workers:
             if worker.jobs:
                 assert select.select([worker.messages_fd], [], [], PATIENCE)[0]  # it has something to say
-    assert sorted(values) == list(range(400))
+    assert sorted(values) == list(range(200))
     assert taken_back == []
 
 

@@ -190,21 +190,22 @@ SAY = """
 """
 
 
-@pytest.mark.parametrize("deterministic", [True, False])
-def test_only_deterministic_jobs_reuse_results_of_other_instances(project: Make, deterministic: bool) -> None:
-    flow = SAY if deterministic else SAY.replace("deterministic: true, ", "")
+@pytest.mark.parametrize("scope", ["deterministic: true", "reuse: anywhere", "reuse: job", "reuse: instance"])
+def test_whose_results_an_instance_takes(project: Make, scope: str) -> None:
+    flow = SAY.replace("deterministic: true", scope)
+    any_, moves = scope in ("deterministic: true", "reuse: anywhere"), scope != "reuse: instance"
     lab = project(flow, {"acts.py": "def say(word):\n    return {'Parts': {'Said': word}}\n"})
     lab.succeed()
     plan = lab.plan(sets=['Words=["b", "a", "b", "c"]'])
     taken = {job.id: job.reuse and (job.reuse.run, job.reuse.step, sorted(job.reuse.outputs)) for job in plan.planned}
     keys = ["Parts", "Parts.Said"]
     assert taken == {
-        "Job:Say[0]": ("r0001", "Job:Say[1]", keys) if deterministic else None,
-        "Job:Say[1]": ("r0001", "Job:Say[0]", keys) if deterministic else None,
-        "Job:Say[2]": ("r0001", "Job:Say[1]", keys) if deterministic else None,
+        "Job:Say[0]": ("r0001", "Job:Say[1]", keys) if moves else None,
+        "Job:Say[1]": ("r0001", "Job:Say[0]", keys) if moves else None,
+        "Job:Say[2]": ("r0001", "Job:Say[1]", keys) if any_ else None,  # else it is taken already
         "Job:Say[3]": None,
     }
-    assert plan.totals["reused"] == (3 if deterministic else 0)
+    assert plan.totals["reused"] == (3 if any_ else 2 if moves else 0)
 
 
 def test_instances_with_different_leaves_have_different_fingerprints(project: Make) -> None:

@@ -49,6 +49,7 @@ class Try:
     outputs: dict[str, Mapping[str, Any]] = field(default_factory=dict)  # by artifact ID
     made: str = ""  # a reuse: the run that executed it
     needs: int = 0  # a reuse: how many outputs it must have to count
+    maker: str = ""  # a reuse: the instance of the same job that executed it, if that is another one
 
     @property
     def ok(self) -> bool:
@@ -83,6 +84,10 @@ def read_log(runs: list[Path]) -> list[Try]:
                 steps = (one.step, e["from_step"])
                 bases = [t for t in found if t.step in steps and t.fingerprint == one.fingerprint and t.ok]
                 one.needs = max((len(t.outputs) for t in bases), default=0)
+                made = [t for t in bases if t.step == e["from_step"] and (t.made or t.run) == e["from_run"]]
+                if _job_of(one.step) == _job_of(e["from_step"]):
+                    maker = (made[-1].maker if made else "") or e["from_step"]
+                    one.maker = "" if maker == one.step else maker
                 reused[e["step_id"]] = one
                 found.append(one)
             elif kind == "artifact_available":
@@ -130,6 +135,10 @@ class Reused:
     run: str
     step: str
     events: Mapping[str, Mapping[str, Any]]  # by key within the step
+    moved: bool = False
+
+    def told_by(self, step: str) -> str:
+        return f"{self.run} ({self.step})" if self.moved and self.step != step else self.run
 
 
 @dataclass
@@ -151,6 +160,7 @@ class Judge:
         self.flow, self.flows, self.actions = flow, flows, actions
         self.disk = Disk(project)
         self._signatures: dict[tuple[str, int], Signature | None] = {}
+        self._given: dict[tuple[str, str], str] = {}  # result → the instance that takes it
         self.tries = read_log(runs)
         self.by_step: dict[str, list[Try]] = {}
         for one in self.tries:
@@ -249,6 +259,8 @@ class Judge:
                 return self.item(artifact, verdict.reuse.events[artifact.key])
             return Waiting(verdict.maybe)
 
+        self._look = look
+        self._given.clear()
         for step in sorted(self.instances, key=lambda s: self.layers[s]):
             job, row = self.instances[step]
             found = Evaluator(self.flow, look).consume(job, row)
@@ -303,17 +315,66 @@ class Judge:
         wanted = self.signature_now(job, row, found)
         step = job_id(job.name, row)
         own = self.last_with(step, wanted)
+        if not job.deterministic:
+            return self.own_or_moved(job, row, step, wanted, own)
         if own is not None:
             taken = self.taken(job, row, own)
             if taken is not None or not own.ok:
                 return taken
-        if not job.deterministic:
-            return None
         # The latest attempt with this fingerprint counts, whoever made it, and however it ended.
         others = [t for s in self.by_step if (t := self.last_with(s, wanted)) is not None]
         if not others:
             return None
         return self.taken(job, row, max(others, key=lambda t: (t.run, t.seq)))
+
+    def own_or_moved(self, job: Job, row: Indices, step: str, wanted: Signature, own: Try | None) -> Reused | None:
+        """Its own earlier result, unless another instance has it now; else one that no instance of the job needs."""
+        if own is not None and (not own.ok or not self.has_moved(step, wanted, own)):
+            taken = self.taken(job, row, own)
+            if taken is not None:
+                self._given[result_of(own)] = step
+            return taken
+        by_result: dict[tuple[str, str], list[Try]] = {}
+        for other in self.by_step:
+            one = self.last_with(other, wanted) if _job_of(other) == job.name else None
+            if one is not None and one.ok:
+                by_result.setdefault(result_of(one), []).append(one)
+        order = sorted(by_result, key=lambda r: min((t.made or t.run, t.run, t.seq) for t in by_result[r]))
+        for result in order:
+            tries = sorted(by_result[result], key=lambda t: (t.run, t.seq, t.step))
+            held = any(self.needs_now(t.step, step, wanted) for t in tries)
+            if held or self._given.get(result, step) != step or tries[0].step == step:
+                continue
+            taken = self.taken(job, row, tries[0])
+            if taken is not None:
+                self._given[result] = step
+                return taken
+        return None
+
+    def needs_now(self, other: str, step: str, wanted: Signature) -> bool:
+        """Whether an instance of the workflow would compute this now, or may turn out to."""
+        if other not in self.instances:
+            return False
+        if self.layers[other] > self.layers[step]:
+            return True
+        job, row = self.instances[other]
+        found = Evaluator(self.flow, self._look).consume(job, row)
+        certain = not (found.inactive or found.unknown or found.maybe)
+        return not certain or self.signature_now(job, row, found) == wanted
+
+    def has_moved(self, step: str, wanted: Signature, own: Try) -> bool:
+        result = result_of(own)
+        if self._given.get(result, step) != step:
+            return True
+        if self.has_now(step, result):
+            return False
+        others = [s for s in self.by_step if s != step and s in self.instances and _job_of(s) == _job_of(step)]
+        with_it = [s for s in others if self.last_with(s, wanted) is not None and self.has_now(s, result)]
+        return any(self.needs_now(s, step, wanted) for s in with_it)
+
+    def has_now(self, step: str, result: tuple[str, str]) -> bool:
+        present = (self.latest(step), self.last_success(step))
+        return any(t is not None and t.ok and result_of(t) == result for t in present)
 
     def last_with(self, step: str, wanted: Signature) -> Try | None:
         for one in reversed(self.by_step.get(step, [])):
@@ -333,7 +394,7 @@ class Judge:
             if event is None or event["type"] != type_ or not self.disk.bytes_there(event):
                 return None
             events[artifact.key] = event
-        return Reused(one.made or one.run, one.step, events)
+        return Reused(one.made or one.run, one.step, events, not job.deterministic)
 
     # -- controls --
 
@@ -363,6 +424,15 @@ def suffix_of(event: Mapping[str, Any]) -> str:
     if told or event["type"] == "text":
         return told.removesuffix(".")  # a mark for none
     return {"json": ".json"}.get(event["type"], "")
+
+
+def result_of(one: Try) -> tuple[str, str]:
+    """The run and the instance that made it, however often it has moved since."""
+    return one.made or one.run, one.maker or one.step
+
+
+def _job_of(step: str) -> str:
+    return step.removeprefix("Job:").partition("[")[0]
 
 
 def _token(member: Mapping[str, Any]) -> tuple[str, str]:

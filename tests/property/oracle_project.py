@@ -114,7 +114,7 @@ class Lab:
                 entry["reasons"] = sorted(verdict.reasons, key=_in_order)
                 entry["bindings"] = dict(verdict.shown)
                 entry["conditional"] = verdict.conditional
-                entry["reuse"] = verdict.reuse.run if verdict.reuse is not None else None
+                entry["reuse"] = None if verdict.reuse is None else verdict.reuse.told_by(step)
             expected[step] = entry
         different = {s for s in real.keys() | expected.keys() if real.get(s) != expected.get(s)}
         assert not different, "\n".join(

@@ -82,6 +82,7 @@ def test_all_that_was_used_beyond_the_log_is_written_down(lab: Lab) -> None:
         "sources": {snapshot.dependency_graph.workflow.source: FLOW},
         "files": {},
         "lost": [],
+        "moving": True,
         "opened": True,
     }
     assert written["actions"] == {

@@ -41,7 +41,7 @@ from whyrun.snapshot.snapshot import (
         (InputStateRecord("Input:A", "aa", None), "sha256"),
         (ActionFacts("shell", "aa"), "sha256"),
         (BlobCheck("aa", 1, "file", None, "aa"), "sha256"),
-        (JobBlock("J", "", (), b"", (), (), b"", b"", b"", b""), "lines"),
+        (JobBlock("J", "", (), b"", (), (), b"", b"", b"", b"", b""), "lines"),
         (Misfit(None, 0, Problem(None, "no"), 0, None), "more"),  # type: ignore[arg-type]
     ],
     ids=lambda thing: type(thing).__name__,
@@ -55,13 +55,23 @@ def test_what_is_known_cannot_be_changed(thing: Any, field: str) -> None:
     ("thing", "written"),
     [
         (Output("Artifact:J.A", "aa", 1, "file"), ["Artifact:J.A", "aa", 1, "file", None, [], ""]),
-        (Attempt(1, 2, 3, "ff"), [1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0, None]),
+        (Attempt(1, 2, 3, "ff"), [1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0, None, ""]),
         (
             StepRecord(Attempt(1, 2, 3, "ff")),
-            [[1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0, None], None, None, None, None, None],
+            [
+                [1, 2, 3, "ff", False, [], 0.0, "", "", "", "", 0, None, None, 0, 0, None, ""],
+                None,
+                None,
+                None,
+                None,
+                None,
+            ],
         ),
         (InputRecord("aa"), ["aa", []]),
-        (JobBlock("J", "", (), b"", (), (), b"", b"", b"", b""), ["J", "", [], b"", [], [], b"", b"", b"", b""]),
+        (
+            JobBlock("J", "", (), b"", (), (), b"", b"", b"", b"", b""),
+            ["J", "", [], b"", [], [], b"", b"", b"", b"", b""],
+        ),
     ],
     ids=lambda thing: type(thing).__name__,
 )

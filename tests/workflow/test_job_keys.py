@@ -59,6 +59,7 @@ EXAMPLES: dict[str, tuple[Any, Any]] = {
     "workdir": ("project", "scratch"),
     "isolation": ("shared", "process"),
     "deterministic": (True, False),
+    "reuse": ("instance", "anywhere"),
     "description": ("one", "two"),
     "tags": (["slow"], ["slow", "nightly"]),
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -44,6 +44,7 @@ from whyrun.workflow.arrays import is_value_type
 if TYPE_CHECKING:
     from whyrun.artifacts.shared.result import SharedResult
     from whyrun.errors import Diagnostic
+    from whyrun.planning.moved_results import MovedResults
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})  # shared, because a plan may have a million jobs
 
@@ -98,8 +99,16 @@ class Judge:
         self._prefixes: dict[int, str] = {}
         self._fan_ins = PendingFanIns(snapshot)
         self._any_attempt: Others | None = None
+        self._layers: Sequence[int] | None = None
+        self._whole: dict[int, bool] = {}  # by table
         self.problems: dict[str, Diagnostic] = {}  # artifact ID → why its value cannot be the values of a loop
         self._made = {self.graph.node_of[job]: outputs for job, outputs in snapshot.made.items()}
+
+    @cached_property
+    def _moved(self) -> MovedResults:
+        from whyrun.planning.moved_results import MovedResults  # imported late: only something to do needs it
+
+        return MovedResults(self.snapshot)
 
     @cached_property
     def suspects(self) -> frozenset[int]:
@@ -110,6 +119,7 @@ class Judge:
     def judge_all(self, layers: Sequence[int]) -> None:
         """Find the verdict on every instance that is not trivially clean: start from the suspects, and follow the edges
         downstream of every verdict that is not clean."""
+        self._layers = layers
         waiting = set(self.suspects)
         by_layer: dict[int, list[int]] = {}  # a layer is judged as a whole, because all dependents are in later ones
         for node in waiting:
@@ -242,6 +252,8 @@ class Judge:
         if self.why_no_reuse(case, reasons) is None:
             for candidate in self.reuse_candidates(case):
                 if candidate.reuse is not None:
+                    if candidate.result is not None and self._moved.moves(case.table):
+                        self._moved.taken[candidate.result] = case.node
                     return candidate.reuse
         return None
 
@@ -257,8 +269,9 @@ class Judge:
     def reuse_candidates(self, case: Case) -> Iterator[Candidate]:
         """Earlier results with the fingerprint that the instance would have."""
         table, position, record = case.table, case.position, case.record
-        others = self.any_attempt() if self.snapshot.actions[table.name].deterministic else {}
-        if record is None and not others and not self.shared_results:
+        others = self.any_attempt() if self.snapshot.reuse_scope(table) == "anywhere" else {}
+        moves = _Moves(self, case) if self._moved.moves(table) and self._plans_whole(table) else None
+        if record is None and not others and not self.shared_results and moves is None:
             return  # no result exists that could be taken, so the fingerprint is not needed
         print_ = self.fingerprint(table, position, case.consumption)
         made_now = case.consumption.made_now
@@ -270,13 +283,53 @@ class Judge:
             yield Candidate("earlier results", rejected="their effect outside the project may have been replaced since")
             return
         lost = self.snapshot.lost
-        yield from candidates(table, position, record, print_, others, lost, self.shared_results, holds)
+        yield from candidates(table, position, record, print_, others, lost, self.shared_results, holds, moves)
+
+    def _plans_whole(self, table: JobTable) -> bool:
+        if table.number not in self._whole:
+            self._whole[table.number] = self._moved.is_whole(table, (*self._made, *self.standing))
+        return self._whole[table.number]
+
+    def present_fingerprint(self, node: int, layer: int) -> str | None:
+        """The fingerprint of an instance as it is known while this layer is judged; None if it is not known."""
+        table, position = self.graph.table_at(node)
+        if self.layers[node] > layer or (table.gates and self.of_loop(node, table, position) is not None):
+            return None
+        consumption = self.consumer.consume(table, position)
+        is_active = consumption.inactive_by is None and (consumption.decision is None or consumption.decision.result)
+        certain = is_active and consumption.known and not consumption.maybe
+        return self.fingerprint(table, position, consumption) if certain else None
+
+    @property
+    def layers(self) -> Sequence[int]:
+        if self._layers is None:
+            self._layers = compute_layers(self.graph)
+        return self._layers
 
     def any_attempt(self) -> Others:
         """Adopted and kept results count for their own instance only."""
         if self._any_attempt is None:
             self._any_attempt = attempts_by_fingerprint(self.snapshot.records.steps)
         return self._any_attempt
+
+
+class _Moves:
+    """What one instance may take of the results of its job."""
+
+    def __init__(self, judge: Judge, case: Case) -> None:
+        self._judge, self._table, self._node = judge, case.table, case.node
+        self._prints: dict[int, str | None] = {}
+
+    def _now(self, node: int) -> str | None:
+        if node not in self._prints:
+            self._prints[node] = self._judge.present_fingerprint(node, self._judge.layers[self._node])
+        return self._prints[node]
+
+    def keeper(self, own: Attempt) -> str | None:
+        return self._judge._moved.keeper(self._table, self._node, own, self._now)
+
+    def free(self, fingerprint: str) -> Iterable[tuple[str, Attempt]]:
+        return self._judge._moved.free(self._table, self._node, fingerprint, self._now)
 
 
 # --- Which results of other users to ask the shared store for --------------------------------------------------------
@@ -296,7 +349,7 @@ def is_shareable(snapshot: PlanningSnapshot, table: JobTable) -> bool:
     packages that a step happened to import: where they count, only those of an environment or container are known.
     """
     action = snapshot.actions[table.name]
-    if not action.deterministic or action.effectful or has_secrets(snapshot, table):
+    if snapshot.reuse_scope(table) != "anywhere" or action.effectful or has_secrets(snapshot, table):
         return False
     return not snapshot.reads.counts_packages or bool(table.decl.environment or table.decl.container)
 

@@ -193,7 +193,7 @@ def _job_json(job: PlannedJob, blobs: dict[str, bytes], known: dict[int, Any]) -
     if job.conditional:
         body["conditional"] = True
     if job.reuse is not None:
-        body["reuse"] = job.reuse.run
+        body["reuse"] = job.reuse.written(job.id)
     if job.state == "inactive":
         body["because"] = dict(job.because)
     else:

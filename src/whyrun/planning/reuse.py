@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 from msgspec import UNSET
@@ -31,6 +31,11 @@ class Reuse(msgspec.Struct, frozen=True):
     shared: SharedResult | None = None
     # The run whose record holds now, if that is not `run`: a kept result stands for other undeclared reads than before.
     recorded_in: str | None = None
+    moved: bool = False  # it was that of another instance of the job, which does not have it any more
+
+    def written(self, step: str) -> str:
+        """As plans have it."""
+        return self.describe(step) if self.moved else self.run
 
     def describe(self, step: str) -> str:
         """The source as text: the run, and the step if that is another one."""
@@ -72,6 +77,17 @@ class Candidate(msgspec.Struct, frozen=True):
     source: str  # the run and step that made it, or `SHARED`
     reuse: Reuse | None = None
     rejected: str = ""
+    result: tuple[int, str] | None = None  # see `Attempt.result`
+
+
+class MayTake(Protocol):
+    """What an instance may take of the results of its job: see `moved_results`."""
+
+    def keeper(self, own: Attempt) -> str | None:
+        """The instance that has this earlier result now."""
+
+    def free(self, fingerprint: str) -> Iterable[tuple[str, Attempt]]:
+        """Results that no instance has any more."""
 
 
 def reusable(
@@ -83,9 +99,10 @@ def reusable(
     lost: Container[str],
     shared: Mapping[str, SharedResult] = MappingProxyType({}),
     holds: Holds = lambda _: True,
+    moves: MayTake | None = None,
 ) -> Reuse | None:
     """The first candidate that can be taken."""
-    for candidate in candidates(table, position, record, fingerprint, others, lost, shared, holds):
+    for candidate in candidates(table, position, record, fingerprint, others, lost, shared, holds, moves):
         if candidate.reuse is not None:
             return candidate.reuse
     return None
@@ -100,6 +117,7 @@ def candidates(
     lost: Container[str],
     shared: Mapping[str, SharedResult] = MappingProxyType({}),
     holds: Holds = lambda _: True,
+    moves: MayTake | None = None,
 ) -> Iterator[Candidate]:
     """Earlier results of the same instance, of any instance (`others`: only for deterministic jobs) and of other users
     (`shared`: only results that may be taken), in the order in which they are preferred.
@@ -113,10 +131,16 @@ def candidates(
     if own is None and any_own is not None:
         run = run_name(any_own.made_in)
         yield Candidate(run, rejected="it read undeclared files that are otherwise now (`observed`)")
-    if own is not None:
+    keeper = moves.keeper(own) if own is not None and own.has_result and moves is not None else None
+    if own is not None and keeper is not None:
+        yield Candidate(run_name(own.made_in), rejected=f"it is the result of {keeper} now")
+    elif own is not None:
         yield _earlier_result(table, position, job, own, lost)
         if not own.has_result:
             return
+    for step, attempt in moves.free(fingerprint) if moves is not None and (own is None or keeper is not None) else ():
+        if step != job and holds(attempt):
+            yield _earlier_result(table, position, step, attempt, lost, moved=True)
     other = latest_of_others(others, fingerprint, holds)
     # Not the instance itself: its own result that an adoption replaced is for other instances only.
     if other is not None and other[0] != job:
@@ -127,7 +151,7 @@ def candidates(
 
 
 def _earlier_result(
-    table: JobTable, position: int, from_step: str, attempt: Attempt, lost: Container[str]
+    table: JobTable, position: int, from_step: str, attempt: Attempt, lost: Container[str], *, moved: bool = False
 ) -> Candidate:
     """An attempt can be taken if it recorded every output and leaf declared now, and their bytes still exist."""
     run = run_name(attempt.made_in)
@@ -158,7 +182,8 @@ def _earlier_result(
             outputs[key + element.text] = part
         outputs[key] = output
     recorded_in = None if attempt.run == attempt.made_in else run_name(attempt.run)
-    return Candidate(source, Reuse(run, from_step, outputs, recorded_in=recorded_in))
+    taken = Reuse(run, from_step, outputs, recorded_in=recorded_in, moved=moved)
+    return Candidate(source, taken, result=attempt.result(from_step))
 
 
 def _shared_result(table: JobTable, position: int, result: SharedResult) -> Candidate:

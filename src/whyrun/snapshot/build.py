@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, overload
 
@@ -206,6 +207,7 @@ def build_planning_snapshot(
     ask: Callable[[PlanningSnapshot], Mapping[str, str]] | None = None,
     running: str | None = None,
     made: MadeInRun | None = None,
+    moving: bool = True,
 ) -> PlanningSnapshot:
     """Join the folded log and the observed world over the graph. Reads through its arguments only.
 
@@ -231,7 +233,9 @@ def build_planning_snapshot(
         files = {**files, **observe.changed_sections(sites, expected)}
     lost = set(observe.lost_blobs(_blob_checks(graph, joined)))
     _remove_unavailable(graph, joined, shas, files, lost)
-    snapshot = PlanningSnapshot(graph, records, actions, files, frozenset(lost), running, rows=rows, shas=shas)
+    snapshot = PlanningSnapshot(
+        graph, records, actions, files, frozenset(lost), running, rows=rows, shas=shas, moving=moving
+    )
     denied = ask(snapshot) if ask is not None else {}
     if denied:
         files = {**files, **denied}
@@ -244,10 +248,20 @@ def build_planning_snapshot(
     if made:
         suspects = sorted({*suspects, *(graph.node_of[job] for job in made)})
         snapshot = replace(snapshot, made=made)
-    reach = sorted(graph.downstream(suspects))
+    reached = graph.downstream(suspects)
+    reach = sorted(reached)
     histories = [r for node in reach if (r := snapshot.record(node)) is not None]
     consumed = log.consumed([a for r in histories if (a := r.last_success()) is not None])
-    if any(actions[graph.table_at(node)[0].name].deterministic for node in reach):
+    donors: Mapping[str, Sequence[str]] = {}
+    scopes = {table.name: snapshot.reuse_scope(table) for table in tables_of(graph, reach)} if records.steps else {}
+    if "job" in scopes.values():
+        from whyrun.snapshot.donors import donors_of  # imported late: a plan with nothing to do needs none
+
+        moving_jobs = {name for name, scope in scopes.items() if scope == "job"}
+        donors = donors_of(snapshot, reach, moving_jobs, foreign_steps(graph, records.steps))
+        others = (step for steps in donors.values() for step in steps if graph.node_of.get(step) not in reached)
+        histories += [records.steps[step] for step in others]
+    if "anywhere" in scopes.values():
         histories = list(records.steps.values())  # such a job may reuse the result of any other step
     candidates = {
         (key := o.bytes_key): BlobCheck(o.sha256, o.size, o.type, o.path, key)
@@ -263,7 +277,14 @@ def build_planning_snapshot(
         snapshot = replace(snapshot, reads=reads.found(graph))
     elif observe.counts_packages:
         snapshot = replace(snapshot, reads=ObservedReads(counts_packages=True))
-    return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost))
+    return replace(snapshot, suspects=suspects, consumed=consumed, lost=frozenset(lost), donors=donors)
+
+
+def tables_of(graph: Graph, nodes: Sequence[int]) -> Iterator[JobTable]:
+    """The tables of these nodes, which are sorted."""
+    for table in graph.tables:
+        if bisect_left(nodes, table.base) < bisect_left(nodes, table.base + len(table)):
+            yield table
 
 
 def _look_at_reads(graph: Graph, log: LogReader, observe: Observer, joined: Sequence[JoinedTable]) -> ReadsLook | None:

@@ -38,6 +38,7 @@ class JobBlock(msgspec.Struct, array_like=True, frozen=True):
     checks: bytes  # of the records, so that each can be read alone
     reads: bytes  # numbers of `Observations`
     packages: bytes
+    past: bytes  # the rows of records that have more results than the present one
 
     @property
     def texts(self) -> list[str]:
@@ -137,6 +138,14 @@ class IndexedSteps(MutableMapping[str, StepRecord]):
         for rows in self._rows.values():
             yield from (step for text in rows.texts if (step := step_of(rows.job, text)) not in self._made)
 
+    def with_past(self, job: str) -> list[str]:
+        """The instances of a job that have more results than the present one, or one of another instance."""
+        found = {step for step, record in self._made.items() if record.has_past and split_step(step)[0] == job}
+        rows = self._rows.get(job)
+        if rows is not None:
+            found.update(step_of(job, rows.texts[row]) for row in rows.past)
+        return sorted(found)
+
     def beyond(self, known: Mapping[str, Collection[str]]) -> list[str]:
         """The steps of other jobs, or with other indices."""
         found: list[str] = []
@@ -182,6 +191,10 @@ class _Rows:
     @cached_property
     def _checks(self) -> array[int]:
         return array("I", self._block.checks)
+
+    @cached_property
+    def past(self) -> array[int]:
+        return array("Q", self._block.past)
 
     @cached_property
     def texts(self) -> list[str]:
@@ -274,21 +287,26 @@ def _shape(job: str, text: str, record: StepRecord) -> Shape | None:
     latest = record.latest
     if not latest.ok or len(latest.fingerprint) != 64 or "\n" in text:
         return None
-    head, own = f"Artifact:{job}.", text
-    if "[" in job:
-        folder, path = split_folder(step_of(job, text)[4:])
-        name, bracket, indices = path.partition("[")
-        head, own = f"Artifact:{folder}{name}.", bracket + indices
+    head, own = head_of_artifacts(job, text)
     found = []
     for output in latest.outputs:
-        name, rest = _output_name(output.id.removeprefix(head))
+        name, rest = output_name(output.id.removeprefix(head))
         if not output.id.startswith(head) or not rest.startswith(own) or len(output.sha256) != 64:
             return None
         found.append((name, rest.removeprefix(own), output.type, output.suffix))
     return tuple(found)
 
 
-def _output_name(tail: str) -> tuple[str, str]:
+def head_of_artifacts(job: str, text: str) -> tuple[str, str]:
+    """How the IDs of a step's artifacts begin, up to the name of the output, and the indices that follow that name."""
+    if "[" not in job:
+        return f"Artifact:{job}.", text
+    folder, path = split_folder(step_of(job, text)[4:])
+    name, bracket, indices = path.partition("[")
+    return f"Artifact:{folder}{name}.", bracket + indices
+
+
+def output_name(tail: str) -> tuple[str, str]:
     """`Story[3].Segments[0].x` → ("Story", "[3].Segments[0].x")."""
     cut = min((at for at in (tail.find("["), tail.find(".")) if at >= 0), default=len(tail))
     return tail[:cut], tail[cut:]
@@ -318,7 +336,9 @@ def _block(
     lines = "\n".join([text for text, _ in rows])
     columns = tuple(column for column in hashes if column is not None)
     seen = [array("Q", column).tobytes() for column in zip(*[(a.reads, a.packages) for a in attempts], strict=True)]
-    return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), ends.tobytes(), checks.tobytes(), *seen)
+    past = array("Q", [row for row, (_, record) in enumerate(rows) if record.has_past]).tobytes()
+    made = ends.tobytes(), checks.tobytes(), *seen, past
+    return JobBlock(job, lines, shape, fingerprints, columns, tuple(sizes), *made)
 
 
 def _packed(hashes: Sequence[str]) -> bytes | None:

@@ -63,10 +63,16 @@ class Attempt(msgspec.Struct, array_like=True, gc=False):
     reads: int = 0  # what it read undeclared, and the packages that it imported: numbers of `Observations`
     packages: int = 0
     costs: dict[str, str] | None = None  # what its result cost, by currency: see `money.Totals.to_record`
+    maker: str = ""  # the step that made the result, if that is another instance
 
     @property
     def made_in(self) -> int:
         return self.made or self.run
+
+    def result(self, step: str) -> tuple[int, str]:
+        """Which result this attempt of a step has: the run and the step that made it. A result that moved from one
+        instance to another is the same result."""
+        return self.made_in, self.maker or step
 
     @property
     def kind(self) -> tuple[str, int, int]:
@@ -150,6 +156,11 @@ class StepRecord(msgspec.Struct, array_like=True, gc=False):
         if self.settled is not None:
             return self.settled
         return (self.latest,) if self.latest.settled else ()
+
+    @property
+    def has_past(self) -> bool:
+        """Whether it has more results than its present one, or one of another instance."""
+        return self.settled is not None or bool(self.latest.maker) or self.success is not None
 
     def for_others(self) -> list[Attempt]:
         """The attempts that other instances may reuse: not adopted or kept ones, but those that these have replaced."""

@@ -17,12 +17,14 @@ from whyrun.artifacts.hash_column import HashColumn
 from whyrun.graph.tables import (
     ArtifactAt,
     Graph,
+    JobTable,
 )
 from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.reads import ObservedReads
 from whyrun.snapshot.records import Attempt, InputRecord, MadeInRun, Output, Records, StepRecord, run_name
 from whyrun.workflow.arrays import Element, ListIndex, elements_of, published_path
 from whyrun.workflow.inputs import InputValue
+from whyrun.workflow.model import ReuseScope
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -192,6 +194,9 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
     made: MadeInRun = msgspec.field(default_factory=dict)  # of a stage: what its source and the steps before it made
     estimator: Estimator | None = None  # for estimates, which are no part of a plan
     pricer: Callable[[], Pricer] | None = None  # as well
+    # By job: the instances whose results may move to others, also those that the workflow does not have any more.
+    donors: Mapping[str, Sequence[str]] = msgspec.field(default_factory=dict)
+    moving: bool = True  # False: of a run before results could move
 
     @property
     def log_position(self) -> dict[str, Any] | None:
@@ -203,6 +208,14 @@ class PlanningSnapshot(msgspec.Struct, frozen=True, eq=False, dict=True):
 
     def with_estimates(self, estimator: Estimator, pricer: Callable[[], Pricer]) -> PlanningSnapshot:
         return replace(self, estimator=estimator, pricer=pricer)
+
+    def reuse_scope(self, table: JobTable) -> ReuseScope:
+        """Whose results an instance may take: its own, also those of its job that nobody has, or those of any job."""
+        scope = table.decl.reuse
+        if scope is None:
+            action = self.actions[table.name]
+            scope = "anywhere" if action.deterministic else "job" if not action.effectful else "instance"
+        return scope if self.moving or scope != "job" else "instance"
 
     # -- one instance --
 

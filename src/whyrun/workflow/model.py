@@ -28,6 +28,9 @@ MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action →
 AGGREGATING_ACTION, CHECKING_ACTION = "data/aggregate", "data/check"
 
 
+ReuseScope = Literal["instance", "job", "anywhere"]  # whose results an instance may take
+
+
 class Opens(IntEnum):
     """Where an action may receive the content of a `text` file instead of its path. Its code decides; but a script
     always receives the path, and so does a function within lists and mappings."""
@@ -350,6 +353,7 @@ class JobDecl(msgspec.Struct, frozen=True, kw_only=True):
     workdir: str = "scratch"
     isolation: str = "process"
     deterministic: bool | None = None
+    reuse: ReuseScope | None = None
     description: str = ""
     tags: tuple[str, ...] = ()
     # "uses", "with.caption" (its value), "with.caption#key", "outputs.X.path", "env.X", "code[0]", "for[0]"…

@@ -14,6 +14,7 @@ from whyrun.graph.tables import ArtifactAt, JobTable
 from whyrun.ids import SECTION_MARK
 from whyrun.planning.artifact_states import key_of
 from whyrun.planning.consume import Consumption, Entry
+from whyrun.planning.moved_results import MovedResults
 from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Others, Reuse, attempts_by_fingerprint, is_undone, latest_of_others, reusable
 from whyrun.snapshot.observations import KnownRead
@@ -29,6 +30,7 @@ class ReusableResults:
         # Results of the shared store, by fingerprint: those of the plan, and those that arrive during the run.
         self._shared: dict[str, SharedResult] = dict(snapshot.shared)
         self._by_fingerprint: Others | None = None
+        self._moved, self._planned = MovedResults(snapshot), dict[str, Reuse]()  # by step: what the plan takes
         self._present = PresentReads(publisher.project, publisher.cache)
         self._published: dict[str, frozenset[str]] = {}  # job → the paths that its instances publish
         self._lost = set(snapshot.lost)  # `Output.bytes_key` of bytes that were missing when they were needed
@@ -50,6 +52,7 @@ class ReusableResults:
     def restore_planned(self, plan: Plan) -> None:
         """Before the first step: restore reused bytes that only a published file still has. Another step may publish
         over that file before the step that reuses it has its turn."""
+        self._planned |= {job.id: job.reuse for job in plan.planned if job.reuse is not None}
         for job in plan.planned:
             for output in job.reuse.outputs.values() if job.reuse is not None and job.reuse.shared is None else ():
                 if output.path is not None and output.value is UNSET:
@@ -57,7 +60,7 @@ class ReusableResults:
 
     def look_at(self, snapshot: PlanningSnapshot) -> None:
         """More instances are known from now on."""
-        self.snapshot = snapshot
+        self.snapshot, self._moved = snapshot, MovedResults(snapshot)
         self._published.clear()
         self._lost.update(snapshot.lost)
 
@@ -72,12 +75,17 @@ class ReusableResults:
         def holds(attempt: Attempt) -> bool:
             return still_holds(self.snapshot, node, attempt, made_now, self._look)
 
+        planned = self._planned.get(table.job_id(position))
+        if planned is not None and planned.moved:
+            return self._moved_result(planned, fingerprint)
         record, others = self.snapshot.record(node), self._results_of_other_steps(table)
         if record is None and not others and not self._shared:
             return None
         if is_undone(self.snapshot, table, record, fingerprint, holds):
             return None
         own = record.by_fingerprint(fingerprint, holds) if record is not None else None
+        if own is not None and planned is None and self._moved.moves(table) and not self._still_has(table, node, own):
+            return None
         other = latest_of_others(others, fingerprint, holds)
         lost: set[str] = set()
         for attempt in (own, other[1] if other is not None else None):
@@ -86,6 +94,20 @@ class ReusableResults:
                     lost.add(output.bytes_key)
         shared = self._available_shared(fingerprint)
         return reusable(table, position, record, fingerprint, others, lost, shared, holds)
+
+    def _moved_result(self, planned: Reuse, fingerprint: str) -> Reuse | None:
+        """The plan alone decides that a result moves. Here its bytes must still be there."""
+        stored = [output for output in planned.outputs.values() if output.value is UNSET]
+        return None if any(self._is_lost(output, fingerprint) for output in stored) else planned
+
+    def _still_has(self, table: JobTable, node: int, own: Attempt) -> bool:
+        """Whether a result that the step had before is its own: it may have moved to another one since."""
+        step = self.snapshot.dependency_graph.job_id(node)
+        if self._moved.keeper(table, node, own, lambda _: None) is not None:
+            return False
+        record = self.snapshot.record(node)
+        present = record is not None and own in (record.latest, record.last_success())
+        return present or self._moved.first_owner(table, own, step) == step
 
     def _look(self, read: KnownRead) -> str | None:
         """What an earlier attempt read undeclared, as it is now: steps of this run may have written it."""
@@ -114,7 +136,7 @@ class ReusableResults:
         return {fingerprint: result} if available else {}
 
     def _results_of_other_steps(self, table: JobTable) -> Others:
-        if not self.snapshot.actions[table.name].deterministic:
+        if self.snapshot.reuse_scope(table) != "anywhere":
             return {}
         if self._by_fingerprint is None:
             self._by_fingerprint = attempts_by_fingerprint(self.snapshot.records.steps)

@@ -44,7 +44,11 @@ class RunSharing:
     def _is_secret(self, table: JobTable) -> bool:
         """Whether the job is not shared only because it has a secret or a connection."""
         action = self._snapshot.actions[table.name]
-        return action.deterministic and not action.effectful and has_secrets(self._snapshot, table)
+        return (
+            self._snapshot.reuse_scope(table) == "anywhere"
+            and not action.effectful
+            and has_secrets(self._snapshot, table)
+        )
 
     def asks(self, step: PreparedStep) -> bool:
         """Ask for the result of a step, once; True if the step has to wait for the answer."""

@@ -244,7 +244,7 @@ def job_json(job: PlannedJob) -> dict[str, Any]:
         body["because"] = dict(job.because)
         return body
     if job.reuse is not None:
-        body["reuse"] = job.reuse.run
+        body["reuse"] = job.reuse.written(job.id)
     if job.conditional:
         body["conditional"] = True
     if job.replaces:
@@ -345,7 +345,7 @@ def _short(job: PlannedJob, prices: Prices | None) -> str:
     if others:
         marks.append(f"+{others}")
     if job.reuse is not None:
-        marks.append(f"reuse {job.reuse.run}")
+        marks.append(f"reuse {job.reuse.written(job.id)}")
     if job.conditional:
         marks.append("conditional")
     price = prices.of_job(job.id, source=False) if prices is not None else None

@@ -328,7 +328,7 @@ def _describe(view: PlanView, job: PlannedJob, depth: int, causes: Iterable[int]
         "reused" if job.state == "planned" and job.reuse is not None else job.state,
         job.layer,
         job.reasons,
-        job.reuse.run if job.reuse is not None else None,
+        job.reuse.written(job.id) if job.reuse is not None else None,
         job.conditional,
         job.because if job.state == "inactive" else None,
         tuple(view.graph.job_id(cause) for cause in causes),

@@ -28,6 +28,7 @@ from whyrun.log.events import (
 )
 from whyrun.log.lean_events import NOTHING, ArtifactAvailable, CfgMaterialized, StepComplete, StepStart
 from whyrun.snapshot.history.fold_costs import CostsFold
+from whyrun.snapshot.history.fold_moves import move_result
 from whyrun.snapshot.history.fold_reads import GetBlob, ReadsFold, WithReads, no_blobs
 from whyrun.snapshot.records import KEPT_OF_ERROR, Attempt, InputRecord, Output, Records, StepRecord, run_name
 
@@ -273,9 +274,7 @@ class RunFold:
         attempt = Attempt(self.run, seq, 0, event.fingerprint, ok=True, origin="reused")
         if source is not None:
             attempt.reads, attempt.packages = source.reads, source.packages
-        # Adopted and kept bytes stay what they are when they are reused: only their own instance may use them.
-        if own is not None and source is own:
-            attempt.apart = own.own_sources or None
+            move_result(source, event.from_step or event.step_id, attempt, event.step_id)
         attempt.made = made  # the run that executed it, however often it was reused since
         if event.shared is not None:
             attempt.duration = event.shared.duration
@@ -330,11 +329,14 @@ class RunFold:
         )
 
     def attempt_for_others(self, step: str, fingerprint: str, made: int) -> Attempt | None:
-        """The attempt that another step may reuse: never an adopted or kept one, but the one that it replaced."""
+        """The attempt that another step has reused: of an adopted or kept one, that which it replaced; unless the
+        result has moved to another instance of its job, as it is."""
         self.finish_reuse()
         record = self.records.steps.get(step)
         found = [one for one in record.for_others() if one.fingerprint == fingerprint] if record is not None else []
-        return next((one for one in reversed(found) if one.made_in == made), found[-1] if found else None)
+        every = [*(record.attempts() if record is not None else ()), *found]
+        made_then = (one for one in reversed(every) if one.made_in == made and one.fingerprint == fingerprint)
+        return next(made_then, found[-1] if found else None)
 
     def adopt(self, event: scan.ArtifactAdopted, seq: int) -> None:
         """The events of an artifact's leaves come first; the event of the artifact itself completes the adoption.

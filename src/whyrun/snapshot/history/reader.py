@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from whyrun.log.tombstones import Tombstone
     from whyrun.snapshot.history.bindings import BindingsReader
 
-VERSION = 21
+VERSION = 22
 COMPARING = ("graph", "snapshot")  # packages whose code decides which columns are equal
 TICK = 50_000_000  # nanoseconds
 MUCH = 1_000_000  # events: after folding so many, use the records of the new index, which need far less memory

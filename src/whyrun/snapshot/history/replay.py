@@ -73,6 +73,7 @@ def _snapshot_json(snapshot: PlanningSnapshot) -> dict[str, Any]:
         **({"names": dict(snapshot.reads.names)} if snapshot.reads.names else {}),
         **({"packages": dict(snapshot.reads.versions)} if snapshot.reads.versions else {}),
         **({"count_packages": True} if snapshot.reads.counts_packages else {}),
+        **({"moving": True} if _moves(snapshot) else {}),
         **({"shared": _shared_json(snapshot.shared)} if snapshot.shared else {}),
         **({"asked": graph.asked} if graph.asked else {}),
         **(
@@ -138,8 +139,8 @@ def replay_snapshot(blob: bytes, log: LogReader, *stages: bytes) -> PlanningSnap
         )
         for name, a in data["actions"].items()
     }
-    running = data.get("running")
-    snapshot = build_planning_snapshot(graph, log, _Recorded(data), actions, running=running, made=made)
+    running, moving = data.get("running"), data.get("moving", False)
+    snapshot = build_planning_snapshot(graph, log, _Recorded(data), actions, running=running, made=made, moving=moving)
     return snapshot.with_shared(msgspec.convert(data.get("shared", {}), dict[str, SharedResult]))
 
 
@@ -151,6 +152,11 @@ def _joined(before: Any, now: Any) -> Any:
     if isinstance(before or now, list):
         return sorted({*(before or ()), *(now or ())})
     return {**(before or {}), **(now or {})}
+
+
+def _moves(snapshot: PlanningSnapshot) -> bool:
+    """May results move from one instance of a job to another? Runs before this rule have plans without it."""
+    return any(snapshot.reuse_scope(table) == "job" for table in snapshot.dependency_graph.tables)
 
 
 def _opens_texts(graph: Graph) -> bool:

@@ -35,6 +35,7 @@ from whyrun.workflow.parsing.running_keys import (
     CONTAINER_KEYS,
     ENVIRONMENT_KEYS,
     ISOLATIONS,
+    REUSE_SCOPES,
     SANDBOX_KEYS,
     WORKDIRS,
     RunningKeys,
@@ -422,6 +423,14 @@ JOB_KEYS = (
         read=JobReader.deterministic,
         schema={"type": "boolean"},
         meaning="The same fingerprint gives the same bytes, so results of other jobs and instances may be reused.",
+    ),
+    JobKey(
+        name="reuse",
+        field="reuse",
+        read=JobReader.reuse,
+        schema={"enum": list(REUSE_SCOPES)},
+        meaning="Whose results it may take: `instance`, `job` (the default: also free ones of its job), `anywhere`.",
+        details="See [results follow their content](planning.md#results-follow-their-content).",
     ),
     JobKey(
         name="description",

@@ -1,18 +1,20 @@
-"""The keys of a job that say where and how its steps run: sandbox, isolation, folder, environment, container."""
+"""The keys of a job that say where and how its steps run, and whose results they take: sandbox, isolation, folder,
+environment, container, reuse."""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from typing import Any
+from typing import Any, get_args
 
 from whyrun.errors import did_you_mean
 from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.fields import Key, names_of, path_problem
-from whyrun.workflow.model import ContainerDecl, EnvironmentDecl, SandboxDecl
-from whyrun.workflow.nodes import Node, Scalar, plain_value
+from whyrun.workflow.model import ContainerDecl, EnvironmentDecl, ReuseScope, SandboxDecl
+from whyrun.workflow.nodes import Node, Scalar, kind_of, plain_value
 from whyrun.workflow.parsing.job_expressions import JobDraft, JobExpressions
 
+REUSE_SCOPES: tuple[ReuseScope, ...] = get_args(ReuseScope)
 ISOLATIONS = ("process", "shared")
 LEAST_MEMORY, LEAST_PROCESSES = 64 * 10**6, 8  # below them the worker itself does not come up in its sandbox
 LEAST_DISK = 10**6  # bytes; the worker's own files are smaller
@@ -31,6 +33,14 @@ _ENVIRONMENT_HINT = "write `environment: {python: requirements.txt}`, or `uv.loc
 
 class RunningKeys(JobExpressions):
     """Their readers. A value that does not fit is reported and counts as absent."""
+
+    def reuse(self, job: JobDraft, node: Node) -> ReuseScope | None:
+        value = node.value if isinstance(node, Scalar) else None
+        scope = next((scope for scope in REUSE_SCOPES if scope == value), None)
+        if scope is None:
+            hint = did_you_mean(str(value), REUSE_SCOPES) or "write `reuse: job`, `instance` or `anywhere`"
+            self.wrong(node, f"`reuse` of {job.what} is {kind_of(node)}, not one of its three words", hint)
+        return scope
 
     def sandbox(self, job: JobDraft, node: Node) -> SandboxDecl:
         if isinstance(node, Scalar) and node.value == "required":
