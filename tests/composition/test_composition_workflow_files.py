@@ -88,7 +88,7 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
         (
             "sequential",
             (CLEAN, MODEL.replace("auxiliary_data", "secondary")),
-            (12, "`Job:Model` reads `Input:Other`, and `sequential` starts from one dataset, here `Input:Main`",
+            (12, "`Input:Other` is a second dataset; `sequential` starts from one, `Input:Main`",
              "bind `Input:Other` as `auxiliary_data`"),
         ),
         (
@@ -100,22 +100,22 @@ def test_each_mode_fits(tmp_path: Path, mode: str, jobs: tuple[str, ...]) -> Non
         (
             "merge_then_sequential",
             (CLEAN, MODEL),
-            (2, "no step merges or appends, and `merge_then_sequential` starts with one",
+            (2, "no step merges or appends, and `merge_then_sequential` needs one",
              "use `sequential`, which fits as it is; or add a step that does"),
         ),
         (
             "parallel_then_aggregate",
             (PARTS,),
-            (11, "`Job:Part[0]`, `Job:Part[1]` and `Job:Part[2]` are final steps, and `parallel_then_aggregate` ends "
-             "in one step that takes a product of each branch",
+            (2, "no step takes products of two or more branches, and `parallel_then_aggregate` brings them together in "
+             "one step",
              "add a step that binds a product of each branch, as a list"),
         ),
         (
             "parallel_then_aggregate",
             (CLEAN, MODEL),
-            (12, "`Job:Model` does not take the products of two or more branches: there is only one branch before it",
-             "use `sequential`, which fits as it is; or let branches start from datasets, and have nothing else in "
-             "common"),
+            (2, "no step takes products of two or more branches, and `parallel_then_aggregate` brings them together in "
+             "one step",
+             "use `sequential`, which fits as it is; or add a step that binds a product of each branch, as a list"),
         ),
         (
             "conditional",

@@ -33,9 +33,7 @@ def test_sequential_with_a_secondary_keeps_its_primary(tmp_path: Path) -> None:
     both = 'primary_dataset: "${{ inputs.Zone }}", secondary_dataset: "${{ inputs.Area }}"'
     (found,) = reported(tmp_path, both)
     assert found.code == "COMPOSITION_MODE_SHAPE"
-    assert found.message == (
-        "`Job:Model` reads `Input:Area`, and `sequential` starts from one dataset, here `Input:Zone`"
-    )
+    assert found.message == "`Input:Area` is a second dataset; `sequential` starts from one, `Input:Zone`"
     assert found.hint == "bind `Input:Area` as `auxiliary_data`"
     assert reported(tmp_path, both.replace("secondary_dataset", "auxiliary_data")) == ()
 

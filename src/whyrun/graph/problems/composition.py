@@ -12,6 +12,8 @@ from whyrun.workflow.advice import worded
 from whyrun.workflow.composition.shapes import Join, ShapeStep, shape_problems
 from whyrun.workflow.model import AUXILIARY, MERGING_ACTIONS, PRIMARY, Composition, Workflow
 
+_SHOWN = ("image", "text")  # types of figures and reports
+
 Composed = Mapping[str, Composition]  # by the prefix of the import; "" for the file itself
 
 
@@ -87,6 +89,7 @@ def _steps(graph: Graph, table: JobTable, composed: Composed) -> Iterator[ShapeS
             primary=frozenset(primary),
             auxiliary=frozenset(auxiliary),
             auxiliary_by_role=frozenset(by_role),
+            shows=bool(table.decl.outputs) and all(one.type in _SHOWN for one in table.decl.outputs.values()),
         )
 
 

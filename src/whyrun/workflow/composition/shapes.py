@@ -1,20 +1,22 @@
 """Checks whether the connections of steps fit their composition mode. Pure.
 
-The steps are those of a dataset plan, or the job instances of a workflow file. `auxiliary_data` may be bound anywhere
-and does not belong to the shape, so `datasets` and `sources` do not contain it.
+The steps are those of a dataset plan, or the job instances of a workflow file. Forks are free; a mode says where lines
+meet. `auxiliary_data` may be bound anywhere and does not belong to the shape, so `datasets` and `sources` do not
+contain it. An exhibit, a figure or report that no step reads, may read any products and end anywhere.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations, product
 from typing import NamedTuple
 
 from whyrun.workflow.advice import Advice, bind_primary, give_primary_role
 from whyrun.workflow.model import CONDITIONAL, MERGE, PARALLEL, SEQUENTIAL, Place
 
 Branch = tuple[tuple[str, bool], ...]  # (condition, answer) that a step depends on, outermost first
+_MOST_CONDITIONS = 8  # of which every outcome is checked
 
 
 class Join(NamedTuple):
@@ -39,6 +41,7 @@ class ShapeStep:
     primary: frozenset[str] = frozenset()  # the datasets among them that are bound as the primary one
     auxiliary: frozenset[str] = frozenset()  # datasets that it reads as auxiliary data, beside the shape
     auxiliary_by_role: frozenset[str] = frozenset()  # those among them that have this role, whatever their binding
+    shows: bool = False  # it makes only figures or reports
 
 
 class ShapeProblem(NamedTuple):
@@ -63,6 +66,45 @@ def shape_problems(mode: str, steps: Sequence[ShapeStep], first: Place) -> Itera
 # --- parts of several modes --------------------------------------------------------------------------------------
 
 
+class _Lines:
+    """What comes from what."""
+
+    def __init__(self, steps: Sequence[ShapeStep]) -> None:
+        self.steps = {step.id: step for step in steps}
+        read = {source for step in steps for source in step.sources}
+        exhibits = {s.id for s in steps if s.shows and s.sources and not s.datasets and s.id not in read}
+        self.core = [step for step in steps if step.id not in exhibits]
+        self.by_data = _before({step.id: step.sources for step in steps})
+        self.by_order = _before({step.id: step.sources | step.waits for step in steps})
+        # Lines that start from auxiliary data alone belong to no shape.
+        self.beside = {s.id for s in steps if not any(self.steps[id_].datasets for id_ in (s.id, *self._known(s.id)))}
+
+    def _known(self, id_: str) -> list[str]:
+        return [other for other in self.by_data[id_] if other in self.steps]
+
+    def apart(self, ids: Collection[str], before: Mapping[str, set[str]]) -> tuple[str, str] | None:
+        """The first two of these steps of which none comes from the other."""
+        for one, other in combinations(sorted(ids), 2):
+            if one not in before.get(other, ()) and other not in before.get(one, ()):
+                return one, other
+        return None
+
+
+def _before(direct: Mapping[str, Collection[str]]) -> dict[str, set[str]]:
+    """For each step, all steps that it comes from."""
+    before: dict[str, set[str]] = {}
+    waiting = list(direct)
+    while waiting:
+        id_ = waiting[-1]
+        missing = [other for other in direct[id_] if other in direct and other not in before]
+        if missing and id_ not in before:
+            waiting.extend(missing)
+            continue
+        waiting.pop()
+        before.setdefault(id_, set(direct[id_]).union(*(before.get(other, ()) for other in direct[id_])))
+    return before
+
+
 def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[ShapeProblem]:
     for step in steps:
         if step.conditional:
@@ -71,34 +113,6 @@ def _no_conditions(mode: str, steps: Sequence[ShapeStep]) -> Iterator[ShapeProbl
         elif step.joins:
             message = f"`{step.id}` takes the first of several products, and in `{mode}` there are no branches to join"
             yield ShapeProblem(step.place, message, "bind one of them")
-
-
-def _chain(steps: Sequence[ShapeStep], every: Sequence[ShapeStep]) -> Iterator[ShapeProblem]:
-    """The steps of a chain have different depths, because its longest path contains all of them."""
-    depths = _depths({step.id for step in steps}, every)
-    at: dict[int, ShapeStep] = {}
-    for step in steps:
-        other = at.setdefault(depths[step.id], step)
-        if other is not step:
-            message = f"`{other.id}` and `{step.id}` run side by side, and a chain has one step after the other"
-            yield ShapeProblem(step.place, message, f"let `{step.id}` wait for `{other.id}`")
-
-
-def _depths(counted: Collection[str], steps: Sequence[ShapeStep]) -> Mapping[str, int]:
-    """For each step, how many of the counted steps are on the longest path to it."""
-    direct = {step.id: sorted(step.waits | step.sources) for step in steps}
-    depths: dict[str, int] = {}
-    waiting = list(direct)
-    while waiting:
-        id_ = waiting[-1]
-        missing = [other for other in direct[id_] if other not in depths and other in direct]
-        if missing and id_ not in depths:
-            waiting.extend(missing)
-            continue
-        waiting.pop()
-        before = [depths[other] + (other in counted) for other in direct[id_] if other in depths]
-        depths.setdefault(id_, max(before, default=0))
-    return depths
 
 
 def _names(ids: Collection[str]) -> str:
@@ -118,100 +132,124 @@ def _sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProbl
     for step in steps:
         if start is None and step.datasets:
             start = min(step.primary or step.datasets)  # a hint must never make the primary dataset an auxiliary one
-        others = sorted(step.datasets - {start})
-        if others:
-            message = f"`{step.id}` reads {_names(others)}, and `{SEQUENTIAL}` starts from one dataset, here `{start}`"
-            yield ShapeProblem(step.place, message, f"bind {_names(others)} as `auxiliary_data`")
+        for other in sorted(step.datasets - {start}):
+            message = f"`{other}` is a second dataset; `{SEQUENTIAL}` starts from one, `{start}`"
+            yield ShapeProblem(step.place, message, f"bind `{other}` as `auxiliary_data`")
     if start is None:
-        beside = sorted({name for step in steps for name in step.auxiliary})
-        message = "no step reads a dataset"
-        if beside:
-            message += f" but as `auxiliary_data` ({_names(beside)}), and `{SEQUENTIAL}` starts from a primary one"
-        by_role = beside and any(beside[0] in step.auxiliary_by_role for step in steps)
-        hint = give_primary_role(beside[0]) if by_role else bind_primary(beside[0] if beside else None)
-        yield ShapeProblem(first, message, hint)
-    yield from _chain(steps, steps)
+        yield _without_dataset(steps, first)
+    lines = _Lines(steps)
+    for step in lines.core:
+        pair = lines.apart(step.sources - lines.beside, lines.by_order)
+        if pair is not None and not step.merges:
+            message = (
+                f"`{step.id}` puts `{pair[0]}` and `{pair[1]}` together; `{SEQUENTIAL}` has one line, which may fork"
+            )
+            yield ShapeProblem(step.place, message, f"make `{step.id}` a figure or a report that no step reads")
+
+
+def _without_dataset(steps: Sequence[ShapeStep], first: Place) -> ShapeProblem:
+    beside = sorted({name for step in steps for name in step.auxiliary})
+    message = "no step reads a dataset"
+    if beside:
+        message += f" but as `auxiliary_data` ({_names(beside)}), and `{SEQUENTIAL}` starts from a primary one"
+    by_role = beside and any(beside[0] in step.auxiliary_by_role for step in steps)
+    hint = give_primary_role(beside[0]) if by_role else bind_primary(beside[0] if beside else None)
+    return ShapeProblem(first, message, hint)
 
 
 def _merge_then_sequential(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
     yield from _no_conditions(MERGE, steps)
+    lines = _Lines(steps)
     merging = [step for step in steps if step.merges]
-    others = [step for step in steps if not step.merges]
     if not merging:
-        yield ShapeProblem(first, f"no step merges or appends, and `{MERGE}` starts with one", "add a step that does")
+        yield ShapeProblem(first, f"no step merges or appends, and `{MERGE}` needs one", "add a step that does")
         return
-    names = {step.id for step in merging}
-    feeding: set[str] = set()  # reported with the merge that they feed, and only there
-    for step in merging:
-        feeding |= step.sources - names
-        if step.sources - names:
-            message = f"`{step.id}` merges what {_names(step.sources - names)} made, and merges come first"
-            yield ShapeProblem(step.place, message, "merge datasets, or products of other merges")
-    read = {source for step in merging for source in step.sources}
-    ends = [step for step in merging if step.id not in read]
+    feeding = {id_ for step in merging for id_ in lines.by_data[step.id]}
+    ends = [step for step in merging if step.id not in feeding]
     for step in ends[1:]:
-        message = f"the merges end in more than one dataset: `{ends[0].id}` and `{step.id}` are not merged"
+        message = f"the merges end in more than one dataset: `{ends[0].id}` and `{step.id}`"
         yield ShapeProblem(step.place, message, "merge the product of one with that of the other")
-    for step in others:
-        if step.id in feeding:
+    if len(ends) > 1:
+        return
+    last = ends[0]
+    for step in lines.core:
+        if step is last or step.id in lines.beside:
             continue
-        if step.datasets:
-            message = f"`{step.id}` reads {_names(step.datasets)} itself, and not the merged dataset"
-            yield ShapeProblem(step.place, message, "bind the product of the merge, or bind it as `auxiliary_data`")
-        inner = step.sources & read & names
-        if inner:
-            message = f"`{step.id}` reads what {_names(inner)} made, which is merged further"
-            yield ShapeProblem(step.place, message, f"bind the product of {_names({end.id for end in ends})}")
-    yield from _chain(others, steps)
+        if step.id not in lines.by_data[last.id] and last.id not in lines.by_data[step.id]:
+            message = f"`{step.id}` neither feeds the last merge `{last.id}` nor reads what comes of it"
+            hint = f"bind the product of `{last.id}`, or let `{last.id}` merge what `{step.id}` makes"
+            yield ShapeProblem(step.place, message, hint)
+        elif not step.merges:
+            yield from _together(step, lines, last)
+
+
+def _together(step: ShapeStep, lines: _Lines, last: ShapeStep) -> Iterator[ShapeProblem]:
+    """Only merges put sources together. A dataset is in line with what comes from it."""
+    sources = step.sources - lines.beside
+    pair = lines.apart(sources, lines.by_order)
+    for name in sorted(step.datasets) if pair is None else ():
+        others = sorted(step.datasets - {name})
+        apart = [id_ for id_ in sorted(sources) if not _comes_from(id_, name, lines)]
+        if others or apart:
+            pair = name, (others or apart)[0]
+            break
+    if pair is not None:
+        message = f"`{step.id}` puts `{pair[0]}` and `{pair[1]}` together; this mode does that in merges only"
+        hint = f"merge them in `{last.id}`, or bind one of them as `auxiliary_data`"
+        yield ShapeProblem(step.place, message, hint)
+
+
+def _comes_from(step: str, dataset: str, lines: _Lines) -> bool:
+    every = {step, *lines.by_order.get(step, ())}
+    return any(dataset in lines.steps[id_].datasets for id_ in every if id_ in lines.steps)
 
 
 def _parallel(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
     yield from _no_conditions(PARALLEL, steps)
-    read = {source for step in steps for source in step.sources}
-    ends = [step for step in steps if step.id not in read]
-    if len(ends) != 1:
-        where = ends[0].place if ends else first
-        names = [f"`{end.id}`" for end in ends]
-        several = f"{', '.join(names[:-1])} and {names[-1]} are final steps" if ends else "there is no final step"
-        message = f"{several}, and `{PARALLEL}` ends in one step that takes a product of each branch"
-        yield ShapeProblem(where, message, "add a step that binds a product of each branch, as a list")
+    lines = _Lines(steps)
+    found = [step for step in steps if lines.apart(step.sources, lines.by_data) is not None]
+    if not found:
+        message = f"no step takes products of two or more branches, and `{PARALLEL}` brings them together in one step"
+        yield ShapeProblem(first, message, "add a step that binds a product of each branch, as a list")
         return
-    aggregate = ends[0]
-    branches, shared = _branches(aggregate, steps)
-    if shared or branches < 2:
-        what = f"its branches share a product of {_names(shared)}" if shared else "there is only one branch before it"
-        message = f"`{aggregate.id}` does not take the products of two or more branches: {what}"
-        yield ShapeProblem(
-            aggregate.place, message, "let branches start from datasets, and have nothing else in common"
+    strays = {step.id: [other for other in lines.core if _is_stray(other, step, lines)] for step in found}
+    # A step that everything reaches. Else that with the fewest that do not: of two, the later one.
+    aggregate = min(reversed(found), key=lambda step: (len(strays[step.id]), step.merges and _is_read(step, steps)))
+    for step in strays[aggregate.id]:
+        message = f"`{step.id}` does not reach `{aggregate.id}`"
+        hint = f"bind a product of it in `{aggregate.id}`, or of `{aggregate.id}` in it"
+        yield ShapeProblem(step.place, message, hint)
+    if aggregate.merges and _is_read(aggregate, steps):
+        message = (
+            f"`{aggregate.id}` merges the branches, and steps follow; in `{PARALLEL}` such a merge is the last step"
         )
+        yield ShapeProblem(aggregate.place, message, "use `data/aggregate`, or remove the steps after it")
 
 
-def _branches(aggregate: ShapeStep, steps: Sequence[ShapeStep]) -> tuple[int, list[str]]:
-    """The number of branches that end in this step, and the steps whose products several branches read."""
-    sources = {step.id: step.sources for step in steps}
+def _is_stray(step: ShapeStep, aggregate: ShapeStep, lines: _Lines) -> bool:
+    before = lines.by_data
+    return step is not aggregate and step.id not in before[aggregate.id] and aggregate.id not in before[step.id]
 
-    def branch(end: str) -> set[str]:
-        steps = {end}
-        waiting = [end]
-        while waiting:
-            more = sources.get(waiting.pop(), frozenset()) - steps
-            steps |= more
-            waiting += more
-        return steps
 
-    ways = {end: branch(end) for end in aggregate.sources}
-    # A step and its successor belong to one branch.
-    ends = [end for end in ways if not any(end in way for other, way in ways.items() if other != end)]
-    count = Counter(id_ for end in ends for id_ in ways[end])
-    common = {id_ for id_, number in count.items() if number > 1}
-    read_apart = {source for step in steps if step.id not in common for source in step.sources}
-    return len(ends), sorted(common & read_apart)
+def _is_read(step: ShapeStep, steps: Sequence[ShapeStep]) -> bool:
+    return any(step.id in other.sources for other in steps)
+
+
+# --- conditional -------------------------------------------------------------------------------------------------
 
 
 def _conditional(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
     if not any(step.conditional for step in steps):
         hint = "add a condition with a predicate and branches"
         yield ShapeProblem(first, f"no step depends on a condition, and `{CONDITIONAL}` needs one", hint)
+        return
+    problems = list(_branch_problems(steps))
+    yield from problems
+    if not problems and all(step.branch is not None for step in steps):
+        yield from _outcome_problems(steps, first)
+
+
+def _branch_problems(steps: Sequence[ShapeStep]) -> Iterator[ShapeProblem]:
     branches = {step.id: step.branch for step in steps}
     for step in steps:
         for source in sorted(step.alone):
@@ -247,9 +285,40 @@ def _half_joined(step: ShapeStep, join: Join, branches: Mapping[str, Branch | No
         yield ShapeProblem(step.place, message, f"add one of `{other}`, or list `{step.id}` in `{where}`")
 
 
-_CHECKS: Mapping[str, Callable[[Sequence[ShapeStep], Place], Iterator[ShapeProblem]]] = {
+def _outcome_problems(steps: Sequence[ShapeStep], first: Place) -> Iterator[ShapeProblem]:
+    """Whatever the conditions answer, what runs fits another mode. Reports the first outcome in which it does not."""
+    conditions = list(dict.fromkeys(condition for step in steps for condition, _ in step.branch or ()))
+    if len(conditions) > _MOST_CONDITIONS:
+        return
+    for answers in product((True, False), repeat=len(conditions)):
+        outcome = dict(zip(conditions, answers, strict=True))
+        running = _running(steps, outcome)
+        checked = {mode: list(check(running, first)) for mode, check in _UNCONDITIONAL.items()}
+        if running and all(checked.values()):
+            mode, problems = min(checked.items(), key=lambda found: len(found[1]))
+            said = " and ".join(f"`{name}` is {str(answer).lower()}" for name, answer in outcome.items())
+            message = f"if {said}, what runs fits no mode; as `{mode}`: {problems[0].message}"
+            yield ShapeProblem(problems[0].place, message, problems[0].hint)
+            return
+
+
+def _running(steps: Sequence[ShapeStep], outcome: Mapping[str, bool]) -> list[ShapeStep]:
+    runs = {s.id for s in steps if all(outcome[condition] is answer for condition, answer in s.branch or ())}
+    running = []
+    for step in steps:
+        if step.id in runs:
+            # A `first` is one source.
+            joined = {min(join.steps & runs) for join in step.joins if join.steps & runs}
+            sources = frozenset((step.alone & runs) | joined)
+            waits = step.waits & runs
+            running.append(replace(step, sources=sources, waits=waits, joins=(), conditional=False, branch=()))
+    return running
+
+
+_Check = Callable[[Sequence[ShapeStep], Place], Iterator[ShapeProblem]]
+_UNCONDITIONAL: Mapping[str, _Check] = {
     SEQUENTIAL: _sequential,
     MERGE: _merge_then_sequential,
     PARALLEL: _parallel,
-    CONDITIONAL: _conditional,
 }
+_CHECKS: Mapping[str, _Check] = {**_UNCONDITIONAL, CONDITIONAL: _conditional}

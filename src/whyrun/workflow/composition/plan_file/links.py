@@ -8,7 +8,7 @@ from whyrun.errors import did_you_mean
 from whyrun.workflow.advice import worded
 from whyrun.workflow.composition.plan_file.manifest import Manifest
 from whyrun.workflow.composition.plan_file.predicates import Literal, Test, never_compares, operands_of, tests_of
-from whyrun.workflow.composition.plan_file.products import DatasetRef, FirstRef, diagnostic_types, refs_of
+from whyrun.workflow.composition.plan_file.products import EXHIBITS, DatasetRef, FirstRef, diagnostic_types, refs_of
 from whyrun.workflow.composition.plan_file.steps import Named, Step
 from whyrun.workflow.composition.shapes import Branch, Join, ShapeStep, shape_problems
 from whyrun.workflow.model import AUXILIARY, CHECKING_ACTION, PRIMARY, Place
@@ -309,6 +309,7 @@ class Links:
             primary=_datasets_of(step, PRIMARY),
             auxiliary=_datasets_of(step, AUXILIARY) | by_role,
             auxiliary_by_role=by_role,
+            shows=bool(step.products) and all(product.kind in EXHIBITS for product in step.products.values()),
         )
 
     def _join(self, first: FirstRef) -> Join:

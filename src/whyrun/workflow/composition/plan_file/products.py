@@ -139,6 +139,7 @@ def binding_expression(bound: Bound) -> Expression:
 
 
 KINDS = ("dataset", "table", "figure", "report")
+EXHIBITS = ("figure", "report")
 PRODUCT_KEYS = (
     Key(name="product_id", meaning="Its id, unique within the step.", schema=text_schema(ID_PATTERN), required=True),
     Key(name="kind", meaning="What it is.", schema={"enum": list(KINDS)}, required=True),

@@ -34,11 +34,11 @@ MERGE_KEYS = (
 ACTION_PARAMS = (
     Key(
         name="composition_mode",
-        meaning="The same on all steps. sequential: one chain from one dataset, no merge, no condition. "
-        "merge_then_sequential: merge or append steps that end in one dataset, then a chain on it. "
-        "parallel_then_aggregate: two or more branches that share no product, then one step that takes a product of "
-        "each. conditional: a condition step with branches that do not overlap; a join takes the first of the "
-        "branches.",
+        meaning="The same on all steps. Forks are free; the mode says where lines meet. sequential: one dataset, no "
+        "merge, no condition, lines do not meet. merge_then_sequential: all merges and appends end in a last one, "
+        "every step feeds it or comes from it, and only merges bring lines together. parallel_then_aggregate: one step "
+        "takes products of two or more branches, and every step feeds it or comes from it. conditional: a condition "
+        "step with branches that do not overlap; a join takes the first of the branches.",
         schema={"enum": list(MODES)},
         required=True,
     ),
