@@ -105,7 +105,7 @@ tools:
 			apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing; \
 		else echo "error: please install:$$missing" >&2; exit 1; fi; fi
 
-# What some tests need, as program:package. tmux is the terminal in which the progress display is looked at, strace
+# What some tests need, as program:package. promtool checks exported metrics, tmux is the terminal in which the progress display is looked at, strace
 # sees what programs read, R is one of these, bubblewrap makes the sandboxes, podman and runc make the containers, the servers are those
 # that data is moved between, and SLURM is that of a cluster of one node. Where one cannot be had, its tests are skipped.
 ETL_TOOLS := bwrap:bubblewrap mariadbd:mariadb-server pg_ctlcluster:postgresql

@@ -69,7 +69,7 @@ _DASK_MODULES = ("dask.cli", "distributed.cli.dask_scheduler", "distributed.cli.
 _OF_NANNIES = {"MALLOC_TRIM_THRESHOLD_": "65536", "PYTHONHASHSEED": "6640"}
 
 # What a step with a data action imports: for `with_imported`.
-DATA_LIBRARIES = ("duckdb", "pyarrow.dataset", "pymysql")
+DATA_LIBRARIES = ("duckdb", "pyarrow.dataset", "pymysql", "adbc_driver_postgresql.dbapi")
 
 # What a command imports for a backend, and takes longer than all else that it imports.
 _BACKEND_MODULES = {"e2b": "e2b", "dask": "distributed"}

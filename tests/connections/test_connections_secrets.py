@@ -15,6 +15,8 @@ from urllib.parse import quote
 import pytest
 
 from project_lab import Lab
+from whyrun.exports.reading import RunSubject
+from whyrun.exports.registry import FORMATS, export
 from whyrun.log import events as ev
 
 Make = Callable[..., Lab]
@@ -137,6 +139,18 @@ def traces(root: Path, *told: bytes) -> list[str]:
     return found
 
 
+def exports(lab: Lab, run: str) -> list[bytes]:
+    """The run in every format, without a secret in the environment by which an export could be refused."""
+    project = lab.opened()
+    found = []
+    for name in FORMATS:
+        rendered = export(RunSubject(project, project.state.run(run)), name)
+        files = [part if isinstance(part, bytes) else Path(part).read_bytes() for part in rendered.folder.values()]
+        found += [rendered.data, rendered.said, *files]
+    assert len(found) > 2 * len(FORMATS)
+    return found
+
+
 @pytest.fixture
 def made(project: Make) -> Callable[[str], Lab]:
     return lambda workflow: project(workflow, {"connections.yaml": CONNECTIONS, "steps.py": STEPS})
@@ -161,7 +175,7 @@ def test_no_byte_of_a_secret_is_left_by_a_run_that_succeeds(made: Callable[[str]
     )]  # fmt: skip
     assert [answer.returncode for answer in questions] == [0] * len(questions)
     told = [text for answer in [done, *questions] for text in (answer.stdout, answer.stderr)]
-    assert traces(lab.root, *told) == ["connections.yaml"]  # the user's own
+    assert traces(lab.root, *told, *exports(lab, "r0001")) == ["connections.yaml"]  # the user's own
 
 
 def test_the_cfg_names_the_secrets_and_is_ready_to_run_otherwise(made: Callable[[str], Lab]) -> None:
@@ -198,7 +212,8 @@ def test_no_byte_of_a_secret_is_left_by_a_run_that_fails(made: Callable[[str], L
     assert "KeyError" in failed.traceback
     again = command(lab, "run", "--json")
     assert again.returncode == 1
-    assert traces(lab.root, done.stdout, done.stderr, again.stdout, again.stderr) == ["connections.yaml"]
+    told = (done.stdout, done.stderr, again.stdout, again.stderr, *exports(lab, "r0001"))
+    assert traces(lab.root, *told) == ["connections.yaml"]
 
 
 def test_an_output_that_contains_one_fails_its_step_and_is_not_kept(made: Callable[[str], Lab]) -> None:

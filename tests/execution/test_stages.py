@@ -159,6 +159,8 @@ def test_a_value_that_cannot_be_a_loop_blocks_it_and_the_result_stands(lab: Lab)
         ),
         "Job:Film": (["Job:Clip[?]"], None),
     }
+    assert ran.status()["error"].startswith("Job:Clip[?]: LOOP_TOO_LONG: loop `segment` would have 6 values")
+    assert ran.heard.stages == []
     replayed(lab, ran)
     lab.edit("workflow.yaml", "max: 5", "max: 6")
     assert lab.succeed(sets=["N=6"]).executed == [*(f"Job:Clip[{i}]" for i in range(6)), "Job:Film"]

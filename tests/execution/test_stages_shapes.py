@@ -9,8 +9,12 @@ from typing import Any
 
 import pytest
 
-from project_lab import NOT_TRACED, Lab, Ran, states
+from project_lab import NOT_TRACED, Heard, Lab, Ran, states
+from whyrun.execution.backends.registry import RunOptions
+from whyrun.execution.run.session import run_workflow
 from whyrun.facts.plans import plan_of_run
+from whyrun.planning.plan import PlanOptions, compute_execution_plan
+from whyrun.snapshot.history.replay import snapshot_identity
 
 Make = Callable[..., Lab]
 
@@ -224,3 +228,55 @@ def test_a_staged_run_ends_as_that_of_a_loop_over_an_input(project: Make, tmp_pa
         assert [job for job in ran.executed if "[" in job] == [job for job in expected.executed if "[" in job]
         if ran.result.run is not None:
             check_replay(staged, ran)
+
+
+IMPORTED = """\
+workflow: video
+inputs: {Word: {type: string}}
+loops: {clip: {count: jobs.Count.outputs.Number}}
+jobs:
+  Count:
+    uses: python
+    with: {call: "v:count", word: "${{ inputs.Word }}"}
+    outputs: {Number: {type: integer}}
+  Clip:
+    for: [clip]
+    uses: python
+    with: {call: "v:clip", word: "${{ inputs.Word }}", clip: "${{ clip }}"}
+    outputs: {Frame: {type: string}}
+"""
+IMPORTING = """\
+workflow: w
+imports: {Video: {workflow: ./video.yaml, with: {Word: "abc"}}}
+jobs:
+  All:
+    uses: python
+    with: {call: "v:all", frames: "${{ jobs.Video.Clip.outputs.Frame[:] }}"}
+    outputs: {All: {type: json}}
+"""
+IMPORTED_CODE = """\
+def count(word): return {"Number": len(word)}
+def clip(word, clip): return {"Frame": word[clip]}
+def all(frames): return {"All": frames}
+"""
+
+
+def test_a_loop_over_a_result_in_an_import(project: Make) -> None:
+    lab = project(IMPORTING, {"video.yaml": IMPORTED, "v.py": IMPORTED_CODE, **NOT_TRACED})
+    ran = lab.succeed()
+    assert by_source(ran) == {"Job:Video/Count": {f"Job:Video/Clip[{i}]": "planned" for i in range(3)}}
+    assert lab.content("Artifact:All.All") == ["a", "b", "c"]
+    check_replay(lab, ran)
+    lab.edit("workflow.yaml", '"abc"', '"abcd"')
+    ran = lab.succeed()
+    assert [job for job in ran.executed if "Clip" in job] == [f"Job:Video/Clip[{i}]" for i in range(4)]
+    check_replay(lab, ran)
+
+
+def test_a_saved_plan_executes_its_open_entries(project: Make) -> None:
+    lab = project(CHAIN, {"c.py": CHAIN_CODE, **NOT_TRACED})
+    snapshot = lab.snapshot()
+    plan = json.loads(compute_execution_plan(snapshot).to_bytes(snapshot_identity(snapshot)))
+    result = run_workflow(lab.opened(), PlanOptions(), RunOptions(jobs=2), Heard(), saved_plan=plan)
+    assert (result.exit_code, [stage.source for stage in result.stages]) == (0, ["Job:A", "Job:C"])
+    assert lab.plan().totals["clean"] == lab.plan().totals["jobs"] - lab.plan().totals["inactive"]

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, ClassVar
 
 import pytest
-from export_lab import RUNS, exported, fixed
+from export_lab import RUNS, exported, fixed, subject
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from project_lab import Lab
+from whyrun.errors import WhyrunError
+from whyrun.exports import live_trace
 from whyrun.exports.formats.otel import EVENTS, requests
+from whyrun.exports.live_trace import LiveTrace, endpoint_of
 from whyrun.exports.record import Attempt, Step, TaskMark
+from whyrun.exports.registry import export
 
 
 def read(data: bytes) -> tuple[Span, list[Span]]:
@@ -68,6 +75,95 @@ def test_real_runs(exporting: Lab) -> None:
     assert [(span.name, attributes(span)["whyrun.attempt"]) for span in spans] == [("Job:Check", 1), ("Job:Check", 2)]
     assert spans[1].status.message.startswith("cannot read data/table.csv, …/other.csv as ***")
     assert attributes(spans[1])["error.type"] == "ValueError"
+
+
+class _Receiver(BaseHTTPRequestHandler):
+    """Takes traces as any OTLP receiver does, after some refusals."""
+
+    taken: ClassVar[list[bytes]] = []
+    refusals: ClassVar[list[int]] = []
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        assert self.headers["Content-Type"] == "application/x-protobuf"
+        code = 404 if self.path != "/v1/traces" else self.refusals.pop() if self.refusals else 200
+        if code == 200:
+            self.taken.append(body)
+        self.send_response(code)
+        self.end_headers()
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def receiver() -> Iterator[str]:
+    _Receiver.taken.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), _Receiver)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+FLOW = """
+    workflow: w
+    inputs: {Fails: {type: boolean, default: false}}
+    jobs:
+      A: {uses: shell, with: {run: 'echo 1 > "$out_N"'}, outputs: {N: {type: integer}}}
+      B:
+        uses: shell
+        with:
+          n: ${{ jobs.A.outputs.N }}
+          fails: ${{ inputs.Fails }}
+          run: test "$fails" = false && echo 2 > "$out_N"
+        outputs: {N: {type: integer}}
+"""
+
+
+def test_a_live_trace_has_the_spans_of_the_export(
+    project: Callable[..., Lab], receiver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the first look comes before the run began, in its middle, or only at its end."""
+    monkeypatch.setattr(live_trace, "POLL", 0.01)
+    _Receiver.refusals[:] = [503, 500]
+    lab = project(FLOW)
+    notes: list[str] = []
+    for number, sets in enumerate(((), ("Fails=true",)), 1):
+        _Receiver.taken.clear()
+        trace = LiveTrace(lab.opened(), endpoint_of(receiver), notes.append)
+        lab.run(sets=sets)
+        trace.finish()
+        sent = read(b"".join(_Receiver.taken))
+        kept = read(export(subject(lab, f"r000{number}"), "otel").data)
+        assert sent[0].SerializeToString() == kept[0].SerializeToString()
+        assert [span.SerializeToString() for span in sent[1]] == [span.SerializeToString() for span in kept[1]]
+    assert notes == []
+
+
+def test_a_receiver_that_does_not_answer_is_told_and_fails_no_run(project: Callable[..., Lab], receiver: str) -> None:
+    lab = project(FLOW)
+    notes: list[str] = []
+    trace = LiveTrace(lab.opened(), f"{receiver}/elsewhere", notes.append)
+    lab.succeed()
+    trace.finish()
+    assert notes == [
+        f"3 of 3 spans were not sent to {receiver}/elsewhere: HTTP Error 404: Not Found; "
+        "`whyrun export otel` has them all"
+    ]
+    idle = LiveTrace(lab.opened(), receiver, notes.append)
+    lab.succeed()  # nothing to do: there is no run
+    idle.finish()
+    assert (len(notes), _Receiver.taken) == (1, [])
+
+
+def test_what_is_no_receiver_is_refused() -> None:
+    assert endpoint_of("http://h:4318/") == "http://h:4318/v1/traces"
+    assert endpoint_of("https://h/otlp/v1/traces") == "https://h/otlp/v1/traces"
+    with pytest.raises(WhyrunError, match="is no URL of a receiver"):
+        endpoint_of("localhost:4318")
 
 
 def test_an_unfinished_run_is_marked_and_has_no_status() -> None:

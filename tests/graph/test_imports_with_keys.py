@@ -392,3 +392,14 @@ def test_loops_over_results_that_are_handed_in(project: Make) -> None:
     assert lab.plan().headlines() == {}
     why = id_facts(lab.opened(), "Job:P[a]/Map[p2]")
     assert (why["state"], why["bindings"]["part"]) == ("clean", "Artifact:Split.Parts[a][p2]")
+
+
+def test_stages_inside_an_import_that_runs_for_a_loop(project: Make) -> None:
+    lab = project(SPLIT, {"echo.py": ECHO, "process.yaml": PROCESS})
+    made = {f"Job:P[{s}]/{job}" for s in "ab" for job in ("Map[p1]", "Map[p2]", "Number[0]", "Merge")}
+    assert set(lab.succeed().executed) == {*made, "Job:Script", "Job:Split[a]", "Job:Split[b]"}
+    assert lab.plan().headlines() == {}
+    lab.edit("workflow.yaml", "for n in 1 2;", "for n in 1 2 $([ $s = a ] && echo 3);")
+    ran = lab.succeed()
+    assert set(ran.executed) == {"Job:Split[a]", "Job:Split[b]", "Job:P[a]/Map[p3]", "Job:P[a]/Merge"}
+    assert lab.plan().headlines() == {}

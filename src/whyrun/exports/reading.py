@@ -35,7 +35,7 @@ class RunSubject:
         from whyrun.evidence.queries.history import inputs_in_force
 
         record = _read(self.project, self.run)
-        cleaner = _cleaner(self.project, "")
+        cleaner = cleaner_of(self.project, "")
         runs, pruned = self.project.state.runs_and_tombstones()
         for one in inputs_in_force(runs, self.run.name, pruned):
             record.inputs.append(RecordedInput(one.id, one.sha256, one.size, cleaner.json(one.value)))
@@ -80,7 +80,7 @@ class RunSubject:
         def replay(run: str) -> None:
             plan_of_run(self.project, run)
 
-        name, cleaner = self.run.name, _cleaner(self.project, "")
+        name, cleaner = self.run.name, cleaner_of(self.project, "")
         found = verify(self.project.state, self.project.folder, replay, name, [name])
         problems: dict[str, list[str]] = {kind: [] for kind in get_args(Kind)}
         for one in found.problems:
@@ -113,7 +113,7 @@ def chosen_run(project: Project, name: str | None) -> RunRef:
     return runs[-1]
 
 
-def _cleaner(project: Project, host: str) -> Cleaner:
+def cleaner_of(project: Project, host: str) -> Cleaner:
     return Cleaner(os.path.abspath(project.folder), host)
 
 
@@ -135,13 +135,16 @@ def _read(project: Project, run: RunRef) -> RunRecord:
         raise log_without_start(run) from None
     if start is None:
         raise log_without_start(run)
-    cleaner = _cleaner(project, start.host)
-    plan = _plan(run, computed)
+    cleaner = cleaner_of(project, start.host)
+    plan = plan_of(run, computed)
     return fold(project.state.workflow, run.name, run.events(), cleaner, plan=plan, is_running=is_running)
 
 
-def _plan(run: RunRef, computed: Sequence[str]) -> Mapping[str, Any] | None:
-    """The content of `plan.json`, if it is the plan that the log names: a changed file says nothing."""
+def plan_of(run: RunRef, computed: Sequence[str]) -> Mapping[str, Any] | None:
+    """The content of `plan.json`, if it is the plan that the log names: a changed file says nothing.
+
+    `computed`: the digests of the plan and of its stages, as the log has them.
+    """
     from whyrun.evidence.run_directory import RunDirectory
     from whyrun.planning.plan import written_digest
 

@@ -255,14 +255,16 @@ def fold(
     is_running: bool = False,
 ) -> RunRecord:
     """`plan`: the content of `plan.json`, if the log names it; only reasons and what was not started come from it."""
-    folding = _Folding(RunRecord(workflow, run), cleaner)
+    folding = Folding(RunRecord(workflow, run), cleaner)
     for event in events:
         folding.add(event)
     return folding.finished(plan, is_running)
 
 
 @dataclass(slots=True)
-class _Folding:
+class Folding:
+    """Takes the events of one run in their order; `finished` says how the run and its open steps stand."""
+
     record: RunRecord
     cleaner: Cleaner
     open: dict[str, Attempt] = field(default_factory=dict)
@@ -374,14 +376,14 @@ class _Folding:
             attempt.status = self.step(id_).status = "running" if is_running else "interrupted"
             attempt.outputs = self.step(id_).outputs = []
         if plan is not None:
-            self._add_plan(plan)
+            self.add_plan(plan)
         record.outcome = _outcome(record)
         if not record.error:
             failed = (step for step in record.ordered() if step.status in ("failed", "timed_out") and step.error)
             record.error = next((f"{step.id}: {step.error}" for step in failed), "")
         return record
 
-    def _add_plan(self, plan: Mapping[str, Any]) -> None:
+    def add_plan(self, plan: Mapping[str, Any]) -> None:
         self.record.up_to_date = plan.get("totals", {}).get("clean", 0)
         for job in plan.get("jobs", []):
             if job["state"] != "planned" or "[?]" in job["id"]:

@@ -46,7 +46,7 @@ FORMATS: Mapping[str, Format] = {row.name: row for row in _ROWS}
 def export(subject: RunSubject, name: str) -> Rendered:
     """A run in this format. SECRET_IN_REPORT if a known secret is in it."""
     rendered: Rendered = import_module(f"whyrun.exports.formats.{FORMATS[name].module}").render(subject)
-    secrets = _known_secrets(subject.project)
+    secrets = known_secrets_of(subject.project)
     if secrets and (_has_one(secrets, rendered) or secrets.found_in("\n".join(rendered.folder).encode())):
         hint = "prune the run that recorded it: `whyrun runs prune`"
         raise error("SECRET_IN_REPORT", f"a secret of this workflow is in what `{name}` would show", hint=hint)
@@ -65,7 +65,7 @@ def _has_one(secrets: Redactor, rendered: Rendered) -> bool:
     return False
 
 
-def _known_secrets(project: Project) -> Redactor:
+def known_secrets_of(project: Project) -> Redactor:
     """The secrets of the present workflow. A workflow that is invalid by now names none; its logs have none either."""
     from whyrun.connections.redact import NOTHING_SECRET, Redactor
     from whyrun.execution.dispatch.run_secrets import known_secrets

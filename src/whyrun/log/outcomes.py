@@ -36,6 +36,7 @@ class RunOutcome(msgspec.Struct):
     failures: dict[str, ev.StepFailed] = msgspec.field(default_factory=dict)  # the latest of each failed step
     drivers: dict[str, str] = msgspec.field(default_factory=dict)  # of started steps
     differences: list[ev.Comparison] = msgspec.field(default_factory=list)  # in the order of the log
+    unplanned: ev.StepBlocked | None = None  # the first loop whose instances could not be planned
 
     @property
     def open_steps(self) -> list[str]:
@@ -63,6 +64,8 @@ class RunOutcome(msgspec.Struct):
                 self.steps[event.step_id] = "skipped"
             case ev.StepBlocked():
                 self.steps[event.step_id] = "blocked"
+                if event.problem is not None and self.unplanned is None:
+                    self.unplanned = event
             case ev.ResultKept():
                 self.steps[event.step_id] = "completed"
             case ev.ArtifactAdopted() if output_of(event.artifact) is not None:  # the events of its leaves come first
@@ -154,6 +157,8 @@ def error_of(outcome: RunOutcome) -> str | None:
     failure = _first_failure(outcome)
     if failure is not None:
         return f"{failure.step_id}: {failure.error_type}: {failure.error}"
+    if outcome.unplanned is not None:
+        return f"{outcome.unplanned.step_id}: {outcome.unplanned.problem}"
     difference = outcome.differences[0] if outcome.differences else None
     return f"{difference.artifact}: DIFFERENT: {difference.summary}" if difference is not None else None
 

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 @click.option("--plan", "plan_file", metavar="FILE", help="Run a plan saved by `whyrun plan --save`.")
 @click.option("--budget", metavar="AMOUNT", help="What the run may spend at most: 5, or '5 EUR'.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; execute and record nothing.")
+@click.option("--otel", metavar="URL", help="Send the trace of the run to this OTLP receiver while it goes on.")
 @output_options
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout; progress is on stderr.")
 @click.pass_context
@@ -57,6 +58,7 @@ def command(
     plan_file: str | None,
     budget: str | None,
     dry_run: bool,
+    otel: str | None,
     output: OutputOptions,
     as_json: bool,
 ) -> None:
@@ -76,6 +78,7 @@ def command(
       whyrun run --jobs 4 --limit gpu=1
       whyrun run --backend sandbox
       whyrun run --budget 5
+      whyrun run --otel http://localhost:4318
       whyrun run --target Job:Montage --force 'Job:Clip[*]'
       whyrun run --log-level all --log-file today.log
       whyrun plan --save today.json && whyrun run --plan today.json
@@ -88,7 +91,7 @@ def command(
         if dry_run:
             print_dry_run(project, options, saved, run_options, output, as_json=as_json)
             return
-        code = execute(project, options, saved, run_options, output, as_json=as_json)
+        code = execute(project, options, saved, run_options, output, as_json=as_json, otel=otel)
     context.exit(code)
 
 
@@ -169,6 +172,7 @@ def execute(
     output: OutputOptions,
     *,
     as_json: bool,
+    otel: str | None = None,
 ) -> int:
     from whyrun.evidence.queries.current import count_leftover_files
     from whyrun.execution.run.session import run_workflow
@@ -182,9 +186,16 @@ def execute(
         announce_plan(logger, plan, snapshot, project.folder, workers)
 
     note_lost_runs(project, logger.note)
+    trace = None
+    if otel is not None:
+        from whyrun.exports.live_trace import LiveTrace, endpoint_of
+
+        trace = LiveTrace(project, endpoint_of(otel), logger.note)
     try:
         result = run_workflow(project, options, run_options, logger, saved_plan=saved, on_plan=on_plan)
     finally:
+        if trace is not None:
+            trace.finish()
         logger.finish()
     failures = failures_of(project, result)
     snapshot = result.snapshot or snapshots[0]

@@ -70,11 +70,13 @@ class StepLines:
         )
         self.recorder.status(table.decl.uses, TaskStatus.EXECUTES, text)
 
-    def skips(self, table: JobTable, position: int, why: str, reuse: Reuse | None = None) -> None:
-        """`reuse`: the result that the step has without being executed."""
+    def skips(
+        self, table: JobTable, position: int, why: str, reuse: Reuse | None = None, *, always: bool = False
+    ) -> None:
+        """`reuse`: the result that the step has without being executed. `always`: also with `--quiet`."""
         outputs = "" if reuse is None else outputs_text(table, position, reuse_note(table, position, reuse, "exists, "))
         text = task_text(task_name(table, position), outputs=outputs, details=[why])
-        self.recorder.status(table.decl.uses, TaskStatus.SKIPS, text)
+        self.recorder.status(table.decl.uses, TaskStatus.SKIPS, text, always=always)
 
     def failed(
         self,

@@ -129,11 +129,11 @@ class Stages:
         all_known = snapshot if len(self._made) == len(made) else self._planner.snapshot(self._first, self._made)
         self._problems |= {id_: _told(problem) for id_, problem in stage.refused.items()}
         self.plans[job] = stage.plan
-        self._record(runner, snapshot, stage.plan)
+        self._record(runner, snapshot, stage.plan, told=bool(stage.plan.totals["jobs"] or not stage.refused))
         plan = with_stages(self._first_plan, self.plans.values(), all_known.dependency_graph)
         go_on_with(runner, all_known, plan, {each.id for each in stage.plan.jobs})
 
-    def _record(self, runner: Runner, snapshot: PlanningSnapshot, plan: Plan) -> None:
+    def _record(self, runner: Runner, snapshot: PlanningSnapshot, plan: Plan, *, told: bool) -> None:
         recorder, store = runner.recorder, runner.recorder.store
         for data in plan.blobs.values():
             store.put_bytes(data)
@@ -151,8 +151,9 @@ class Stages:
             )
         )
         plan.forget_written()
-        text = f"{plan.source} has ended: {_in_words(plan)}"
-        recorder.reporter.planned([job.id for job in plan.planned], text)
+        if told:
+            text = f"{plan.source} has ended: {_in_words(plan)}"
+            recorder.reporter.planned([job.id for job in plan.planned], text)
 
 
 def _told(problem: Diagnostic) -> str:

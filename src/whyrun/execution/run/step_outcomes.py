@@ -170,7 +170,8 @@ class StepOutcomes:
     def blocked(self, table: JobTable, position: int, because: list[str], problem: str | None = None) -> None:
         """`problem`: why the instances of an entry `[?]` could not be planned."""
         self.recorder.event(ev.StepBlocked(step_id=table.job_id(position), because=because, problem=problem))
-        self.lines.skips(table, position, f"blocked by {listed(because)}" + (f": {problem}" if problem else ""))
+        why = f"blocked by {listed(because)}"
+        self.lines.skips(table, position, f"{why}: {problem}" if problem else why, always=problem is not None)
 
     def held(self, prepared: PreparedStep) -> Literal["hold"]:
         """The budget does not allow an attempt."""

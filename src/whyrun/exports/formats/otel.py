@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice
 
 from whyrun.exports.formats.chrome_trace import micros
 from whyrun.exports.record import Attempt, Rendered, RunRecord, Step, Subject
@@ -31,14 +31,18 @@ def render(subject: Subject) -> Rendered:
 
 def requests(record: RunRecord) -> Iterator[bytes]:
     """As many as are needed, the root span in the first."""
+    spans = chain([root_span(record)], (attempt_span(record, *each) for each in record.attempts()))
+    while some := list(islice(spans, SPANS)):
+        yield request(record, some)
+
+
+def request(record: RunRecord, spans: Sequence[bytes]) -> bytes:
     resource = _attributes(1, {
         "service.name": "whyrun", "service.version": record.engine_version, "whyrun.workflow": record.workflow,
     })  # fmt: skip
     scope = _text(1, "whyrun") + _text(2, record.engine_version)
-    spans = _spans(record)
-    while some := list(islice(spans, SPANS)):
-        in_scope = _message(1, scope) + b"".join(_message(2, span) for span in some)
-        yield _message(1, _message(1, resource) + _message(2, in_scope))
+    in_scope = _message(1, scope) + b"".join(_message(2, span) for span in spans)
+    return _message(1, _message(1, resource) + _message(2, in_scope))
 
 
 def trace_id(record: RunRecord) -> bytes:
@@ -49,7 +53,7 @@ def span_id(record: RunRecord, step: str = "", attempt: int = 0) -> bytes:
     return hashlib.sha256(f"span|{record.start_chain}|{step}|{attempt}".encode()).digest()[:8]
 
 
-def _spans(record: RunRecord) -> Iterator[bytes]:
+def root_span(record: RunRecord) -> bytes:
     last = record.ended or record.last_ts
     about: dict[str, Value] = {
         "whyrun.run": record.run, "whyrun.mode": record.mode, "whyrun.state": record.state,
@@ -60,12 +64,11 @@ def _spans(record: RunRecord) -> Iterator[bytes]:
     about |= {f"whyrun.spent.{currency}": amount for currency, amount in record.spent().to_json().items()}
     status = _status(record.outcome in _ERRORS, record.state == "running", record.error)
     name = f"{record.workflow} {record.run}"
-    yield _span(record, span_id(record), b"", name, record.started, last, about) + status
-    for step, attempt in record.attempts():
-        yield _attempt(record, step, attempt, last)
+    return _span(record, span_id(record), b"", name, record.started, last, about) + status
 
 
-def _attempt(record: RunRecord, step: Step, attempt: Attempt, last: str) -> bytes:
+def attempt_span(record: RunRecord, step: Step, attempt: Attempt) -> bytes:
+    last = record.ended or record.last_ts
     about: dict[str, Value] = {
         "whyrun.step": step.id, "whyrun.job": step.job, "whyrun.action": step.action, "whyrun.attempt": attempt.number,
         "whyrun.status": attempt.status, "whyrun.fingerprint": attempt.fingerprint,
