@@ -166,8 +166,8 @@ def test_the_built_in_ones() -> None:
         "data/aggregate": data,
         "data/sql": ("memory_limit",),
         "data/check": ("memory_limit",),
-        **dict.fromkeys(("csv/read", "csv/write", "parquet/read", "parquet/write", "postgres/load"), data),
-        **dict.fromkeys(("duckdb/load", "sqlite/load"), data),
+        **dict.fromkeys(("csv/read", "csv/write", "parquet/read", "parquet/write"), data),
+        **dict.fromkeys(("duckdb/load", "postgres/load", "sqlite/load"), data),
         **dict.fromkeys(("duckdb/query", "mysql/extract", "postgres/extract", "sqlite/extract"), ("memory_limit",)),
     }
     noted = [p.name for p in found["http/json"].parameters or () if "does not count" in p.description]

@@ -245,7 +245,7 @@ def test_a_missing_input_does_not_hide_what_can_be_told_without_it(tmp_path: Pat
     refused = err[err.index("error[") :]
     # A status line for the action, and one for each of the other problems.
     assert [other[20:47] for other in others] == ["[whyrun] INVALID_PARAMETER "] * 5
-    assert (line[20:75], refused) == ("[shel] INVALID_USES shel → Available: [shell, postgres/", expected)
+    assert (line[20:75], refused) == ("[shel] INVALID_USES shel → Available: [shell, sqlite/lo", expected)
 
 
 def test_all_instances_at_one_path_are_reported_at_the_path(tmp_path: Path) -> None:
