@@ -190,7 +190,7 @@ def test_many_columns(tmp_path: Path) -> None:
         ("a.csv", b"a,b\n1," + b"x" * 2_000_001 + b"\n", "csv: line 2 has more than 2,000,000 bytes; shorten it"),
         ("a.csv", b"a\n" + b"1\n" * 9999 + b"\xff\n", "csv: line 10,001 is not utf-8 text; is it `encoding: latin-1`"),
         ("a.csv", b"a\n\xff\xfe\xfa\n", "`it` cannot be read as csv: it is not utf-8 text; is it `encoding: latin-1`"),
-        ("a.parquet", b"PAR1 no", "`it` cannot be read as parquet: File too small to be a Parquet file .`[^`]*/a.parquet`.$"),
+        ("a.parquet", b"PAR1 no", "as parquet: File too small to be a Parquet file .`[^`]*/a.parquet`.$"),
         ("a.json", b"[1, 2]", "`it` cannot be read as json: row 1 is not an object with columns, but ubigint"),
         ("a.json", b'{"a": ', "`it` cannot be read as json: "),
         ("a.json", b"[]", "`it` cannot be read as json: it has no columns"),

@@ -74,8 +74,7 @@ def _table(file: DescribedFile, params: DataParams | None, *, full: bool, sample
         try:
             return describe_table(named, params or DataParams(), Path(folder), full=full, sample=sample, label=file.id)
         except (DataError, duckdb.Error, ImportError) as problem:
-            whole = not isinstance(problem, UnreadableTable)
-            text, hint = (str(problem), "") if whole else (problem.what, problem.hint)
+            text, hint = (problem.what, problem.hint) if isinstance(problem, UnreadableTable) else (str(problem), "")
             text = " ".join(text.replace(str(named), file.shown).split())
             return {"problem": text, "code": "TABLE_UNREADABLE", "hint": hint or _CORRECT}
 
