@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.graph.paths import LoopWords
+from whyrun.graph.problems.indices import hint_for_loop
 from whyrun.graph.ragged import NOT_NESTED, Nest, input_name
 from whyrun.graph.tables import (
     Absent,
@@ -364,7 +365,7 @@ class InputResolver:
                     there = range(len(element(whole, above).elements or ()))
                     elements = Order(there, {}, f"`{base}{format_indices(above)}`")
                     return self._hole(ref, selector, str(elements), holes, position)
-                hint = _hint_for_loop(ref, selector, problem, whole, indices)
+                hint = hint_for_loop(ref, selector, problem, whole, indices, self.scope.inputs)
             self._report(ref, problem.code, f"`{base}{shown_indices(indices)}`: {problem}", position, hint)
             return Absent()
 
@@ -414,22 +415,6 @@ class InputResolver:
 
     def where(self, position: int) -> str:
         return f" (in `{self.kind}:{self.table.path(position)}`)" if len(self.table) > 1 else ""
-
-
-def _hint_for_loop(
-    ref: InputRef, selector: Loop, problem: IndexProblem, whole: InputValue, indices: Sequence[Any]
-) -> str | None:
-    """For `inputs.Names[c]`, where the loop does not go over the elements of the array."""
-    above = ref.selectors[: problem.depth]
-    if not all(isinstance(s, At) for s in above):
-        return problem.hint
-    loop = f"`{selector.loop}: {{each: {InputRef(ref.name, above, ref.place)}}}`"
-    if problem.code == "INDEX_OUT_OF_RANGE":
-        if whole.keys is not None and whole.path is not None:
-            row = f"`{format_index(indices[problem.depth])}`"
-            return f"add the row {row} to `{whole.path}`, or declare the loop as {loop}"
-        return f"declare the loop as {loop}, or give the array more elements"
-    return f"a loop over the positions is declared as {loop}; the value itself is `${{{{ {selector.loop} }}}}`"
 
 
 def shown_indices(indices: Sequence[Any]) -> str:
