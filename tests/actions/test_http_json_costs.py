@@ -13,6 +13,7 @@ import pytest
 from http_lab import Asked, Reply, Service
 
 from project_lab import Lab, Process
+from whyrun.actions.http.params import Params
 from whyrun.evidence.queries.costs import cost_rows
 from whyrun.log import events as ev
 from whyrun.money import Totals
@@ -330,3 +331,31 @@ def test_retry_after_is_told_recorded_and_slows_the_resource_down(project: Make,
     metrics = [json.loads(line) for line in (ran.folder / "metrics.jsonl").read_text().splitlines()]
     asked = [(m["step_id"], m["value"], m["unit"]) for m in metrics if m["metric"] == "retry_after_seconds"]
     assert asked == [("Job:Ask[1]", 1.0, "s")]
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        {"idempotency_key": None},
+        {"idempotency_key": "X-Request"},
+        {"redirects": 2},
+        {"timeout": "7s", "retries": {"max": 3}, "wait": {"every": "20ms"}},
+    ],
+)
+def test_how_a_request_is_sent_is_no_change(project: Make, ledger: Ledger, how: dict[str, Any]) -> None:
+    lab = project(flow(ledger))
+    lab.succeed()
+    lab.write({"workflow.yaml": flow(ledger, **how)})
+    assert not lab.plan().planned
+
+
+def test_results_of_before_it_did_not_count_are_not_bought_again(
+    project: Make, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as before:
+        counted = tuple(name for name in Params.uncounted if name != "idempotency_key")
+        before.setattr(Params, "uncounted", counted)
+        lab = project(flow(ledger))
+        lab.succeed()
+    assert not lab.plan().planned
+    check(lab, ledger, 1)

@@ -149,7 +149,18 @@ def test_the_built_in_ones() -> None:
     data = ("memory_limit", "threads")
     found = {name: describe(builtin.load()) for name, builtin in BUILTIN.items() if builtin.is_class}
     assert {name: known.uncounted for name, known in found.items() if known.uncounted} == {
-        "http/json": ("connect_timeout", "cost", "currency", "max_bytes", "price", "retries", "timeout", "wait"),
+        "http/json": (
+            "connect_timeout",
+            "cost",
+            "currency",
+            "idempotency_key",
+            "max_bytes",
+            "price",
+            "redirects",
+            "retries",
+            "timeout",
+            "wait",
+        ),
         "data/merge": data,
         "data/append": data,
         "data/aggregate": data,
@@ -160,4 +171,7 @@ def test_the_built_in_ones() -> None:
         **dict.fromkeys(("duckdb/query", "mysql/extract", "postgres/extract", "sqlite/extract"), ("memory_limit",)),
     }
     noted = [p.name for p in found["http/json"].parameters or () if "does not count" in p.description]
-    assert noted == ["timeout", "connect_timeout", "retries", "max_bytes", "wait", "cost", "price", "currency"]
+    assert noted == [
+        "timeout", "connect_timeout", "retries", "idempotency_key", "redirects", "max_bytes", "wait", "cost", "price",
+        "currency",
+    ]  # fmt: skip

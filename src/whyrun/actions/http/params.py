@@ -93,7 +93,8 @@ def _is_header(name: str) -> bool:
 
 class Params(Parameters):
     uncounted: ClassVar[tuple[str, ...]] = (
-        "timeout", "connect_timeout", "retries", "wait", "max_bytes", "cost", "price", "currency",
+        "timeout", "connect_timeout", "retries", "wait", "max_bytes", "idempotency_key", "redirects",
+        "cost", "price", "currency",
     )  # fmt: skip
 
     url: Annotated[str, Meta(pattern="^https?://", title="an address that starts with `http://` or `https://`")]
