@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from whyrun.artifacts.hashing import value_sha256
 from whyrun.errors import Diagnostic, did_you_mean
 from whyrun.graph.paths import LoopWords
-from whyrun.graph.problems.indices import hint_for_loop
 from whyrun.graph.ragged import NOT_NESTED, Nest, input_name
 from whyrun.graph.tables import (
     Absent,
@@ -33,7 +32,7 @@ from whyrun.ids import OPEN, CanonicalId, Index, Segment, absolute, format_index
 from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import All, At, InputRef, Loop, Ref, Selector, Type
-from whyrun.workflow.values import few_keys, not_an_array
+from whyrun.workflow.values import few_keys, hint_for_loop, not_an_array
 
 Leaf = tuple[tuple[str, tuple[Any, ...]], ...]  # a leaf's path: names, each with its indices
 OperandColumn = SameTerm | EachTerm | AlignedArtifact
