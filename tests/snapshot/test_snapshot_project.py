@@ -206,13 +206,13 @@ def test_of_a_file_of_which_nothing_can_be_read_that_is_told_alone(lab: Lab) -> 
 def test_a_composition_of_another_shape_has_no_graph(project: Make) -> None:
     text = """\
         workflow: w
-        composition: {mode: sequential, roles: {Main: primary_dataset}}
-        inputs: {Main: {type: dataset, default: main.csv}}
+        composition: {mode: sequential, roles: {Main: primary_dataset, More: secondary_dataset}}
+        inputs: {Main: {type: dataset, default: main.csv}, More: {type: dataset, default: more.csv}}
         jobs:
-          A: {uses: shell, with: {run: 'true', primary_dataset: "${{ inputs.Main }}"}, outputs: {O: {type: dataset}}}
-          B: {uses: shell, with: {run: 'true', primary_dataset: "${{ inputs.Main }}"}, outputs: {O: {type: dataset}}}
+          A: {uses: shell, with: {run: 'true', primary_dataset: "${{ inputs.Main }}",
+              secondary_dataset: "${{ inputs.More }}"}, outputs: {O: {type: dataset}}}
         """
-    lab = project(text, {"main.csv": "id\n1\n"})
+    lab = project(text, {"main.csv": "id\n1\n", "more.csv": "id\n1\n"})
     found = codes_and_messages(lab.opened().problems)
     assert found
     assert refused(lambda: lab.opened().graph) == found
