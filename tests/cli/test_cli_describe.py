@@ -92,6 +92,7 @@ def test_roles_and_refusals_of_manifest_init(data: Path) -> None:
         (("init", "inputs/controls.csv", "-o", "below/m.json"), "MANIFEST_PATH_OUTSIDE"),
         (("init", "inputs/controls.csv", "--primary", "contrls"), "DATASET_UNKNOWN"),
         (("inputs/controls.csv",), "USAGE"),
+        (("init", "inputs/controls.csv", "./inputs/../inputs/controls.csv"), "USAGE"),
     ):
         answer = whyrun(data, "manifest", *words)
         assert (answer.code, answer.err[: len(code) + 7]) == (2, f"error[{code}]")

@@ -49,6 +49,11 @@ def command(
     for file in files:
         if not file.is_file():
             raise error("FILE_MISSING", f"`{file}` is not a file", hint="check the path")
+    by_file: dict[str, Path] = {}
+    for file in files:
+        other = by_file.setdefault(os.path.realpath(file), file)
+        if other is not file:
+            raise error("USAGE", f"`{file}` is the same file as `{other}`", hint="name each file once")
     target = Path(output) if output is not None else Path(_common_folder(files)) / "manifest.json"
     manifest = _manifest(files, target, primary, auxiliary)
     if as_json:
