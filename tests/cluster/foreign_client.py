@@ -19,7 +19,8 @@ from distributed.core import rpc
 from distributed.security import Security
 
 NOBODY = 65534
-REFUSALS = (OSError, TimeoutError, ValueError, EOFError)
+# Another program may have taken the port meanwhile: Dask takes its greeting for the length of a message.
+REFUSALS = (OSError, TimeoutError, ValueError, EOFError, MemoryError)
 PAGES = ("info/main/workers.html", "info/main/logs.html", "json/counts.json", "json/identity.json", "status", "metrics")
 
 
