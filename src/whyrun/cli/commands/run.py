@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from whyrun.execution.backends.registry import RunOptions
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.run.session import RunResult
+    from whyrun.graph.tables import Graph
     from whyrun.log.events import StepSkipped
     from whyrun.money import Totals
     from whyrun.planning.plan import Plan, PlanOptions
@@ -197,8 +198,8 @@ def execute(
         if trace is not None:
             trace.finish()
         logger.finish()
-    failures = failures_of(project, result)
     snapshot = result.snapshot or snapshots[0]
+    failures = failures_of(project, result, snapshot.dependency_graph)
     saved_time = seconds_saved(project, result, snapshot)
     saved_money = money_saved(project, result, snapshot)
     if result.run is not None:
@@ -320,8 +321,8 @@ def money_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot)
     return saved_costs(result.whole or result.plan, snapshot, own)
 
 
-def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:
-    """The final failures, read from the log."""
+def failures_of(project: Project, result: RunResult | CompareResult, graph: Graph) -> list[Failure]:
+    """The final failures, read from the log. `graph`: with all instances that were executed."""
     from whyrun.console.render import Failure
     from whyrun.execution.recording.failure_notes import FailedStep, failure_note
     from whyrun.log.outcomes import fold_outcome
@@ -332,8 +333,8 @@ def failures_of(project: Project, result: RunResult | CompareResult) -> list[Fai
     backend = outcome.start.backend if outcome.start is not None else ""
     failures = []
     for step, f in outcome.failures.items():
-        table, _ = project.graph.table_at(project.graph.node_of[step])
-        failed = FailedStep(project.graph, table, backend, f.error_type, f.error, project.folder)
+        table, _ = graph.table_at(graph.node_of[step])
+        failed = FailedStep(graph, table, backend, f.error_type, f.error, project.folder)
         note = failure_note(failed) if f.status == "FAILED" else ""
         location = failure_location(f.traceback, project.folder)
         failures.append(Failure(step, f.status, f.error_type, f.error, location, note, bool(f.traceback)))
