@@ -181,3 +181,17 @@ def test_an_action_by_an_input_is_one_for_all_indices(project: Make) -> None:
         "`C[python]`"
     )
     assert found[0].hint == "write an import for each action"
+
+
+def test_an_import_cannot_run_for_a_list_that_was_handed_in(project: Make) -> None:
+    """Whether the import that gets the list runs once, or for each index of a loop."""
+    repeated = FED.replace("./i.yaml, with", "./i.yaml, for: [l], with")
+    each = FEEDS.replace("P: {type: file}", 'P: {type: file}, Q: {type: "file[]"}')
+    each = each.replace("jobs.J.outputs.Parts }}", "jobs.K.outputs.Q[s] }}").replace(
+        "./v.yaml", "./v.yaml\n    for: [s]"
+    )
+    for text in (FEEDS, each):
+        (only,) = project(text, {**OTHERS, "v.yaml": repeated}).opened().problems
+        message = "the input `L` gets a result of a job, and import `I` runs for `l` over it"
+        hint = "hand the list on to import `I`, whose workflow has the loop; or give it an input"
+        assert (only.code, only.message, only.hint) == ("LOOP_MISMATCH", message, hint)
