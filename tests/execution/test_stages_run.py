@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from project_lab import NOT_TRACED, Lab, Process, wait_until
+from whyrun.errors import WhyrunError
+from whyrun.execution.run import preflight
 from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
 from whyrun.log.journal import STAGES_FILE
@@ -197,3 +200,22 @@ def test_jobs_with_open_loops_share_a_folder(project: Make) -> None:
     lab = project(SIDE_BY_SIDE.replace("PATH", ""), {"s.py": CUT, **NOT_TRACED})
     lab.succeed()
     assert sorted(path.name for path in (lab.root / "o").iterdir()) == ["1.txt", "n1.txt"]
+
+
+def test_what_no_instance_could_do_is_refused_before_the_source_is_paid(
+    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = project(TEXT, {"s.py": WAITING, **NOT_TRACED})
+    with monkeypatch.context() as limited:
+        limited.setattr(preflight.resource, "getrlimit", lambda _: (4000, 4000))
+        with pytest.raises(WhyrunError) as refused:
+            lab.run(jobs=5000)
+    assert [problem.code for problem in refused.value.diagnostics] == ["BACKEND_UNAVAILABLE"]
+    (tmp_path / "elsewhere").mkdir()
+    (lab.root / "out").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WhyrunError) as refused:
+        lab.run()
+    (problem,) = refused.value.diagnostics
+    message = "`out/f-?.json` would be written through the link `out`, which leads out of the project"
+    assert (problem.code, problem.message) == ("PATH_OUTSIDE", message)
+    assert (lab.runs(), (lab.root / "scripts").exists()) == ([], False)

@@ -128,9 +128,9 @@ def print_dry_run(
     note_narrow_patterns(snapshot.dependency_graph, [*options.force, *options.targets])
     check_expected(plan, snapshot, saved)
     check_limits(project, run_options.limits or {})
-    nodes = [job.node for job in plan.planned]
+    nodes = [job.node for job in (*plan.planned, *plan.open)]
     check_resources(snapshot, nodes, resource_limits(project, run_options), project.config.rates)
-    check_folders(project, nodes)
+    check_folders(project.folder, snapshot.dependency_graph, nodes)
     for note in (*planned.price_notes(), *budget_of(project, run_options, plan, snapshot).notes):
         print_note(note)
     estimate, prices = planned.estimate(run_options.jobs), planned.prices()
