@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,6 @@ import pytest
 
 from project_lab import NOT_TRACED, Lab, Process, wait_until
 from whyrun.errors import WhyrunError
-from whyrun.execution.run import preflight
 from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
 from whyrun.log.journal import STAGES_FILE
@@ -207,7 +207,7 @@ def test_what_no_instance_could_do_is_refused_before_the_source_is_paid(
 ) -> None:
     lab = project(TEXT, {"s.py": WAITING, **NOT_TRACED})
     with monkeypatch.context() as limited:
-        limited.setattr(preflight.resource, "getrlimit", lambda _: (4000, 4000))
+        limited.setattr(resource, "getrlimit", lambda _: (4000, 4000))
         with pytest.raises(WhyrunError) as refused:
             lab.run(jobs=5000)
     assert [problem.code for problem in refused.value.diagnostics] == ["BACKEND_UNAVAILABLE"]
