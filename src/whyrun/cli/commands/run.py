@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from dataclasses import asdict, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -40,7 +41,25 @@ if TYPE_CHECKING:
     from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
+def _budget_in_one_word(function: Any) -> Any:
+    """Refuse `--budget 5 EUR` without quotes, where `EUR` would be the workflow file."""
+
+    @wraps(function)
+    def checked(file: str | None, budget: str | None, **rest: Any) -> Any:
+        if budget is not None and file is not None and not os.path.exists(file):
+            from whyrun.errors import error
+            from whyrun.money import is_amount
+
+            if is_amount(amount := f"{budget} {file.upper()}"):
+                what = f"`--budget {budget} {file}` is two arguments"
+                raise error("USAGE", what, hint=f"write `--budget '{amount}'`")
+        return function(file=file, budget=budget, **rest)
+
+    return checked
+
+
 @click.command("run")
+@_budget_in_one_word
 @project_options
 @plan_options
 @execution_options
