@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from test_imports_with_keys import FILES, MAIN
 
 from project_lab import Lab
+from whyrun.errors import WhyrunError
+from whyrun.facts.subjects import find_subjects
 
 Make = Callable[..., Lab]
 PORTRAIT = '"${{ jobs.Image.outputs.Image[celebrity] }}"'
@@ -51,6 +54,37 @@ def test_keys_and_values(project: Make, old: str, new: str, found: tuple[str, in
     assert MAIN.count(old) == 1
     problems = project(MAIN.replace(old, new), FILES).opened().problems
     assert [(d.code, d.line, d.message, d.hint) for d in problems] == [found]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "hint"),
+    [
+        ("Job:Video", "UNKNOWN_REFERENCE", "it is an import: name one of its jobs, such as `Job:Video[ada]/Clip[0]`, "
+         "or all with `Job:Video[*]/*[*]` and `Job:Video[*]/*`"),
+        ("Job:Video[*]", "UNKNOWN_REFERENCE", "it is an import: name one of its jobs, such as "
+         "`Job:Video[ada]/Clip[0]`, or all with `Job:Video[*]/*[*]` and `Job:Video[*]/*`"),
+        ("Job:Video[bob]", "UNKNOWN_REFERENCE", "it is an import: name one of its jobs, such as "
+         "`Job:Video[bob]/Clip[0]`, or all with `Job:Video[bob]/*[*]` and `Job:Video[bob]/*`"),
+        ("Video[bob]", "NAME_INVALID", "it is an import: name one of its jobs, such as `Job:Video[bob]/Clip[0]`, or "
+         "all with `Job:Video[bob]/*[*]` and `Job:Video[bob]/*`"),
+        ("Job:Video[eve]", "UNKNOWN_REFERENCE", "the import has `Video[ada]` to `Video[bob]`: name one of its jobs, "
+         "such as `Job:Video[ada]/Clip[0]`, or all with `Job:Video[*]/*[*]` and `Job:Video[*]/*`"),
+        ("Artifact:Video[bob]", "UNKNOWN_REFERENCE", "it is an import: name one of its artifacts, such as "
+         "`Artifact:Video[bob]/Clip.Got[0]`, or all with `Artifact:Video[bob]/*.Got[*]` and "
+         "`Artifact:Video[bob]/*.Got`"),
+        ("Job:Video.Film[bob]", "UNKNOWN_REFERENCE", "write `Job:Video[bob]/Film`"),
+        ("Artifact:Video.Clip.Got[bob][1]", "UNKNOWN_REFERENCE", "write `Artifact:Video[bob]/Clip.Got[1]`"),
+        ("Input:Video[ada]/Portrait", "UNKNOWN_REFERENCE", "it is `Artifact:Image.Image[ada]`"),
+        ("Input:Video/Portrait", "UNKNOWN_REFERENCE", "it is `Artifact:Image.Image[*]`"),
+    ],
+)  # fmt: skip
+def test_hints_for_the_name_of_an_import_lead_to_an_id(project: Make, text: str, code: str, hint: str) -> None:
+    graph = project(MAIN, FILES).opened().graph
+    with pytest.raises(WhyrunError) as caught:
+        find_subjects(graph, text)
+    assert [(d.code, d.hint) for d in caught.value.diagnostics] == [(code, hint)]
+    for id_ in re.findall("`((?:Job|Artifact):[^`]*)`", hint):
+        assert find_subjects(graph, id_), id_
 
 
 FEEDS = """\
@@ -101,7 +135,12 @@ BEFORE = "uses it before any job runs"
 
 
 def test_an_input_that_a_result_feeds_is_that_result(project: Make) -> None:
-    plan = project(FEEDS, {**OTHERS, "v.yaml": FED}).plan()
+    lab = project(FEEDS, {**OTHERS, "v.yaml": FED})
+    for text, fed_by in (("V/I/A", "J.S"), ("V/X", "J.Story"), ("V/F", "K.P[*]")):
+        with pytest.raises(WhyrunError) as caught:
+            find_subjects(lab.opened().graph, f"Input:{text}")
+        assert [d.hint for d in caught.value.diagnostics] == [f"it is `Artifact:{fed_by}`"]
+    plan = lab.plan()
     bindings = {job.id: job.bindings for job in plan.jobs}
     assert bindings["Job:V/I/Z"] == {"a": "Artifact:J.S"}  # handed on, it has no name of the files between
     assert plan.headlines()["Job:V/I/Z"] == "MISSING_OUTPUT"

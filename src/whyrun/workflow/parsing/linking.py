@@ -267,7 +267,9 @@ class _File:
             feeds=feeds,
             varying=frozenset(name for name, each in given.items() if self._varies(each)),
         )
-        return replace(decl, workflow=self.linker.file(decl.workflow, inner), with_=given, condition=None, needs=())
+        results = {name: feed.ref for name, feed in feeds.items()}
+        file = self.linker.file(decl.workflow, inner)
+        return replace(decl, workflow=file, with_=given, condition=None, needs=(), feeds=results)
 
     def _with_entry(self, template: Template, what: str) -> Template:
         if isinstance(template, Expression) and isinstance(template.whole, InputRef | OutputRef):
