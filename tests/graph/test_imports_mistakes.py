@@ -15,6 +15,7 @@ from whyrun.facts.subjects import find_subjects
 Make = Callable[..., Lab]
 PORTRAIT = '"${{ jobs.Image.outputs.Image[celebrity] }}"'
 STYLE = 'Style: "as ${{ celebrity }}"'
+CLIPS = "write `jobs.Video.Clip.outputs.Got[:, :]`"
 FOR = "    for: [celebrity]\n    if"
 
 
@@ -45,6 +46,17 @@ FOR = "    for: [celebrity]\n    if"
         (STYLE, 'Style: "${{ inputs.Names[celebrity-1] }}"',
          ("EXPRESSION_FORBIDDEN", 12, "input `Style` of import `Video` takes the neighbour `[celebrity-1]`, which the "
           "first or last one lacks", "let a job of this workflow choose with `first(…)`, and hand in its result")),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "jobs.Video/Clip.outputs.Got[:, :]",
+         ("UNKNOWN_REFERENCE", 31, "`jobs.Video/Clip.outputs.Got[:, :]` is no reference", CLIPS)),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "jobs.Video[:].Clip.outputs.Got[:]",
+         ("UNKNOWN_REFERENCE", 31, "`jobs.Video[:].Clip.outputs.Got[:]` is no reference", CLIPS)),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "imports.Video.Clip.outputs.Got[:, :]",
+         ("UNKNOWN_REFERENCE", 31, "`imports.Video.Clip.outputs.Got[:, :]` is no reference", CLIPS)),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "imports.Video.Clip.outputs.Got",
+         ("UNKNOWN_REFERENCE", 31, "`imports.Video.Clip.outputs.Got` is no reference", CLIPS)),
+        (PORTRAIT, "jobs.Image.outputs.Image",
+         ("INPUT_TYPE", 12, "input `Portrait` of import `Video` is a text, and `jobs.Image.outputs.Image` is a text",
+          "write `${{ jobs.Image.outputs.Image }}` for what it names")),
         ("jobs.Video.Film.outputs.Got[celebrity]", "jobs.Video.Film.outputs.Got",
          ("LOOP_MISMATCH", 23, "job `Video/Film` runs for [celebrity]: its output `Got` needs an index",
           "write `Got[celebrity]` for one, `Got[:]` for all")),
@@ -196,6 +208,22 @@ def test_what_a_result_cannot_be(project: Make, old: str, new: str, code: str, m
     assert (only.code, only.message, only.hint) == (code, message, hint)
     assert only.file is not None
     assert only.file.endswith("workflow.yaml")  # where it is handed in
+
+
+def test_what_a_loop_lacks_is_said_of_the_import(project: Make) -> None:
+    text = FEEDS.replace('S: "${{ jobs.J.outputs.S }}"', 'S: "${{ s }}"')
+    (only,) = project(text, {**OTHERS, "v.yaml": FED}).opened().problems
+    assert (only.code, only.message, only.hint) == (
+        "UNKNOWN_LOOP", "the loop `s` is not in this import's `for:`", "add it: `for: [s]`",
+    )  # fmt: skip
+
+
+def test_a_result_of_an_import_is_found_by_its_output(project: Make) -> None:
+    main = "jobs: {K: {uses: shell, with: {run: 'true', x: '${{ jobs.V.outputs.O }}'}}}"
+    text = "workflow: w\nimports: {V: {workflow: ./i.yaml, with: {A: a}}}\n" + main
+    (only,) = project(text, {"i.yaml": INNER}).opened().problems
+    assert (only.message, only.hint) == ("`jobs.V.outputs.O` is no reference", "write `jobs.V.Z.outputs.O`")
+    assert project(text.replace("V.outputs", "V.Z.outputs"), {"i.yaml": INNER}).opened().problems == ()
 
 
 def test_loops_over_results_are_not_for_imports(project: Make) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.expressions.functions import kind_of_type
+from whyrun.workflow.expressions.misspelt import meant_reference
 from whyrun.workflow.expressions.references import ReferenceReader, Refused, Resolved, chain_of, check_loop
 from whyrun.workflow.model import Expression, FanIn, First, OutputRef, Value
 from whyrun.workflow.nodes import Problems
@@ -51,6 +52,13 @@ class NameCompiler(ABC):
 
     def refuse(self, node: ast.AST, message: str, hint: str | None = None) -> Refused:
         return self.reader.refuse(self.text.place(node), "EXPRESSION_FORBIDDEN", message, hint)
+
+    def refuse_misspelt(self) -> None:
+        """Refuse a reference to a result of an import that is written like its ID or like its file."""
+        text = self.text.text
+        if "jobs" in self.scope.roots and (meant := meant_reference(text, self.scope.names)) is not None:
+            place = self.text.locate(0, len(text))
+            raise self.reader.refuse(place, "UNKNOWN_REFERENCE", f"`{text}` is no reference", f"write `{meant}`")
 
     def named(self, node: ast.expr) -> Body:
         root, parts = chain_of(node)
