@@ -286,16 +286,11 @@ def shape_of(pattern: str, id_: str) -> str:
     inside = sum(after == "/" for _, _, after in parts) - sum(after == "/" for _, _, after in given)
     if inside < 0:
         return any_index(id_)
-    names = ["*" if given[0][0] == "*" else name for name, _, _ in parts[:inside]]
-    indices: list[list[str]] = [[] for _ in names]
-    for number, (name, _, _) in enumerate(parts[inside:]):
-        own = given[number] if number < len(given) else (name, [], "")
-        names.append("*" if own[0] == "*" else name)
-        indices.append(own[1])
+    padded = [(given[0][0], [], "")] * inside + given + [("", [], "")] * len(parts)
     texts = []
-    for name, written, (_, full, after) in zip(names, indices, parts, strict=True):
-        kept = written if len(written) <= len(full) else []
-        texts.append(name + "".join(kept) + "[*]" * (len(full) - len(kept)) + after)
+    for (name, full, after), (head, indices, _) in zip(parts, padded, strict=False):
+        kept = indices if len(indices) <= len(full) else []
+        texts.append(("*" if head == "*" else name) + "".join(kept) + "[*]" * (len(full) - len(kept)) + after)
     return f"{kind}:{''.join(texts)}"
 
 
