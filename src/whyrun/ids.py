@@ -286,7 +286,7 @@ def shape_of(pattern: str, id_: str) -> str:
     inside = sum(after == "/" for _, _, after in parts) - sum(after == "/" for _, _, after in given)
     if inside < 0:
         return any_index(id_)
-    padded = [(given[0][0], [], "")] * inside + given + [("", [], "")] * len(parts)
+    padded: list[tuple[str, list[str], str]] = [(given[0][0], [], "")] * inside + given + [("", [], "")] * len(parts)
     texts = []
     for (name, full, after), (head, indices, _) in zip(parts, padded, strict=False):
         kept = indices if len(indices) <= len(full) else []
