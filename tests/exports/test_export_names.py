@@ -11,6 +11,7 @@ import pytest
 from export_lab import subject
 
 from project_lab import Lab
+from whyrun.cli.commands.run import failures_of
 from whyrun.evidence.queries.stats import stats_rows
 from whyrun.exports.record import fold
 from whyrun.exports.registry import FORMATS, export
@@ -136,3 +137,52 @@ def test_every_format_takes_imports_in_loops(film: Lab) -> None:
     for name in FORMATS:
         rendered = export(subject(film, "r0002"), name)
         assert rendered.data or rendered.folder, name
+
+
+STAGED = """
+    workflow: staged
+    imports:
+      List: {workflow: ./list.yaml, with: {Parts: "${{ jobs.Split.outputs.Parts }}"}}
+    jobs:
+      Split: {uses: python, with: {call: "steps:split"}, outputs: {Parts: {type: "text[]"}}}
+"""
+LIST = """
+    workflow: list
+    inputs: {Parts: {type: "text[]"}}
+    loops: {part: {each: inputs.Parts}}
+    jobs:
+      Up:
+        for: [part]
+        uses: python
+        with: {call: "steps:up", part: "${{ inputs.Parts[part] }}"}
+        outputs: {Big: {type: text}}
+"""
+STAGED_STEPS = """
+    def split(): return {"Parts": {"a": "one", "b": "two"}}
+    def up(part): raise ValueError("no power")
+"""
+
+
+def test_steps_of_a_stage_have_reasons_and_are_counted(project: Callable[..., Lab]) -> None:
+    lab = project(STAGED, {"list.yaml": LIST, "steps.py": STAGED_STEPS})
+    failed = lab.run()
+    assert failed.exit_code == 1
+    found = failures_of(lab.opened(), failed.result)
+    assert [(one.step_id, one.error_type, one.error) for one in found] == [
+        ("Job:List/Up[a]", "ValueError", "no power"), ("Job:List/Up[b]", "ValueError", "no power"),
+    ]  # fmt: skip
+    reason = "| `Job:List/Up[a]` | failed | `MISSING_OUTPUT` `Artifact:List/Up.Big[a]` |"
+    assert reason in export(subject(lab, "r0001"), "markdown").data.decode()
+    lab.write({"steps.py": STAGED_STEPS.replace('raise ValueError("no power")', 'return {"Big": "x"}')})
+    lab.succeed()
+    lab.succeed(force=["Job:Split"])
+    assert "1 succeeded, 2 up to date" in export(subject(lab, "r0003"), "markdown").data.decode()
+
+
+def test_an_export_says_that_it_has_no_reasons(film: Lab) -> None:
+    plan = film.root / ".whyrun/film/runs/r0001/plan.json"
+    assert b"without reasons" not in export(subject(film, "r0001"), "junit").data
+    plan.write_bytes(plan.read_bytes() + b"x\n")
+    told = "without reasons: `plan.json` is gone or is not the plan that the log names"
+    assert f'<property name="note" value="{told}"/>' in export(subject(film, "r0001"), "junit").data.decode()
+    assert f"\n{told.capitalize()}.\n" in export(subject(film, "r0001"), "markdown").data.decode()

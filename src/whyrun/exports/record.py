@@ -25,6 +25,7 @@ STATUSES = (
 )  # fmt: skip
 GOOD = frozenset({"succeeded", "identical", "reused", "kept", "adopted"})
 BAD = frozenset({"different", "failed", "timed_out", "interrupted"})
+NO_PLAN = "without reasons: `plan.json` is gone or is not the plan that the log names"
 _SUCCESS = {"EXECUTES": "succeeded", "IDENTICAL": "identical", "DIFFERENT": "different"}
 _FAILURE = {"FAILED": "failed", "TIMED_OUT": "timed_out", "INTERRUPTED": "interrupted"}
 # Why a step was skipped, for people.
@@ -163,6 +164,7 @@ class RunRecord:
     plan_sha256: str = ""
     start_chain: str = ""  # of its first line: a name of this run that no other run has
     up_to_date: int = 0
+    without_plan: str = ""  # why it has no reasons, and not what was not started
     steps: dict[str, Step] = field(default_factory=dict)
     inputs: list[RecordedInput] = field(default_factory=list)
 
@@ -377,6 +379,8 @@ class Folding:
             attempt.outputs = self.step(id_).outputs = []
         if plan is not None:
             self.add_plan(plan)
+        elif record.plan_sha256:
+            record.without_plan = NO_PLAN
         record.outcome = _outcome(record)
         if not record.error:
             failed = (step for step in record.ordered() if step.status in ("failed", "timed_out") and step.error)

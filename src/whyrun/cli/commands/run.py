@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -342,6 +343,7 @@ def money_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot)
 def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:
     """The final failures, read from the log."""
     from whyrun.console.render import Failure
+    from whyrun.errors import WhyrunError
     from whyrun.execution.recording.failure_notes import FailedStep, failure_note
     from whyrun.log.outcomes import fold_outcome
 
@@ -350,10 +352,14 @@ def failures_of(project: Project, result: RunResult | CompareResult) -> list[Fai
     outcome = fold_outcome(project.state.run(result.run).events())
     backend = outcome.start.backend if outcome.start is not None else ""
     failures = []
+    graph = project.graph
+    with suppress(WhyrunError):  # the files may have changed since; the failures are told all the same
+        graph = project.settled_graph()
     for step, f in outcome.failures.items():
-        table, _ = project.graph.table_at(project.graph.node_of[step])
-        failed = FailedStep(project.graph, table, backend, f.error_type, f.error, project.folder)
-        note = failure_note(failed) if f.status == "FAILED" else ""
+        node = graph.node_of.get(step)  # a loop over a result may have other instances by now
+        table = None if node is None else graph.table_at(node)[0]
+        failed = None if table is None else FailedStep(graph, table, backend, f.error_type, f.error, project.folder)
+        note = failure_note(failed) if failed is not None and f.status == "FAILED" else ""
         location = failure_location(f.traceback, project.folder)
         failures.append(Failure(step, f.status, f.error_type, f.error, location, note, bool(f.traceback)))
     return failures
