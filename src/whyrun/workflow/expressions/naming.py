@@ -11,7 +11,6 @@ import msgspec
 
 from whyrun.errors import did_you_mean
 from whyrun.workflow.expressions.functions import kind_of_type
-from whyrun.workflow.expressions.misspelt import meant_reference
 from whyrun.workflow.expressions.references import ReferenceReader, Refused, Resolved, chain_of, check_loop
 from whyrun.workflow.model import Expression, FanIn, First, OutputRef, Value
 from whyrun.workflow.nodes import Problems
@@ -55,8 +54,12 @@ class NameCompiler(ABC):
 
     def refuse_misspelt(self) -> None:
         """Refuse a reference to a result of an import that is written like its ID or like its file."""
+        if not self.scope.names.imports or "jobs" not in self.scope.roots:
+            return
+        from whyrun.workflow.expressions.misspelt import meant_reference  # imported late: few workflows import others
+
         text = self.text.text
-        if "jobs" in self.scope.roots and (meant := meant_reference(text, self.scope.names)) is not None:
+        if (meant := meant_reference(text, self.scope.names)) is not None:
             place = self.text.locate(0, len(text))
             raise self.reader.refuse(place, "UNKNOWN_REFERENCE", f"`{text}` is no reference", f"write `{meant}`")
 
