@@ -80,6 +80,7 @@ CODES: dict[str, Code] = {
     "CONNECTION_NO_DEFAULT": _invalid("`@family` without an alias, and no connection of the family is its default."),
     "CONNECTION_INVALID": _invalid("A connection is not in a valid form, or the action does not take its family."),
     "FILE_MISSING": _invalid("A file named on the command line or in the workflow does not exist or cannot be read."),
+    "TABLE_UNREADABLE": _invalid("A file that `describe` names is not a table in the format of its suffix."),
     "BACKEND_UNAVAILABLE": _invalid("The backend does not work on this machine: it needs a package or a key."),
     "SECRET_IN_REPORT": _invalid("A report or an export would contain the value of a secret; nothing was written."),
     "SECRET_IN_BUNDLE": _invalid("Code for another machine contains the value of a secret; nothing was sent."),

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal
 
@@ -42,6 +42,9 @@ _PLAIN_PATH = lazy_regex(r"[A-Za-z0-9_.~\-\[\]/]*")
 _NAME_TEXT = r"[A-Za-z_][A-Za-z0-9_-]*"
 _WHOLE_OUTPUT = lazy_regex(
     rf"Artifact:(?:{_NAME_TEXT}(?:{_INDEX_TEXT})*/)*{_NAME_TEXT}\.({_NAME_TEXT})(?:{_INDEX_TEXT})*"
+)
+_IN_TEXT = lazy_regex(
+    rf"(?<!\w)(?:Input|Job|Artifact):{_NAME_TEXT}(?:{_INDEX_TEXT})*(?:[./]{_NAME_TEXT}(?:{_INDEX_TEXT})*)*"
 )
 _FOLDER = lazy_regex(rf"(?:{_NAME_TEXT}(?:{_INDEX_TEXT})*/)*")
 
@@ -182,6 +185,16 @@ def split_folder(path: str) -> tuple[str, str]:
     kind, colon, rest = path.partition(":") if _KIND.match(path) else ("", "", path)
     cut = _FOLDER.match(rest).end()  # type: ignore[union-attr]  # it matches nothing, at least
     return kind + colon + rest[:cut], rest[cut:]
+
+
+def split_at_ids(text: str) -> Iterator[tuple[bool, str]]:
+    """The parts of a text in their order: (whether it is an ID, part)."""
+    at = 0
+    for found in _IN_TEXT.finditer(text):
+        yield False, text[at : found.start()]
+        yield True, found[0]
+        at = found.end()
+    yield False, text[at:]
 
 
 def without_indices(id_: str) -> str:

@@ -20,6 +20,8 @@ _AMOUNT = lazy_regex(r"[0-9]{1,20}(\.[0-9]{1,18})?( [A-Z][A-Z0-9]{1,9})?")
 _WHOLE, _FRACTION = 20, 18  # digits before and after the point
 _EXACT = Context(prec=80)  # sums of such numbers are never rounded
 _SIGNS = {"USD": "$", "EUR": "€", "GBP": "£"}
+_LOOSE_AMOUNT = lazy_regex(r"([$€£]?)\s*([0-9][0-9.]*(?:[eE]\+?[0-9]{1,2})?)\s*([$€£]|[A-Za-z]*)")
+_WORDS = {"dollar": "USD", "dollars": "USD", "euro": "EUR", "euros": "EUR", "pound": "GBP", "pounds": "GBP"}
 _CENT = Decimal("0.01")
 
 Number = int | float | str | Decimal
@@ -70,6 +72,23 @@ def times(amount: Decimal, quantity: Decimal) -> Decimal:
 def is_amount(text: str) -> bool:
     """`5`, `0.50 EUR`, as settings and workflow files have it."""
     return _AMOUNT.fullmatch(text) is not None
+
+
+def meant_amount(text: str) -> str | None:
+    """The amount that a text which is none was meant as: `$5` → `5`, `5 euros` → `5 EUR`, `1e3` → `1000`."""
+    found = _LOOSE_AMOUNT.fullmatch(text.strip())
+    if found is None or (found[1] and found[3]):
+        return None
+    word = found[1] or found[3]
+    of_sign = {sign: currency for currency, sign in _SIGNS.items()}
+    code = word.upper() if len(word) == 3 else None
+    currency = (of_sign.get(word) or _WORDS.get(word.lower()) or code) if word else DEFAULT_CURRENCY
+    try:
+        amount = written(decimal("an amount", found[2]))
+    except ValueError:
+        return None
+    meant = amount if currency == DEFAULT_CURRENCY else f"{amount} {currency}"
+    return meant if is_amount(meant) else None
 
 
 class Cost(msgspec.Struct, frozen=True):

@@ -191,11 +191,11 @@ def _of_switch(key: str, value: Any) -> Iterator[Problem]:
 
 def _of_budget(value: Any) -> Iterator[Problem]:
     text = "" if isinstance(value, bool) or not isinstance(value, str | int | float) else str(value)
-    from whyrun.money import is_amount  # imported late: decimals take time to import
+    from whyrun.money import is_amount, meant_amount  # imported late: decimals take time to import
 
     if not is_amount(text):
         what = f"`budget` is an amount, with a currency unless it is in US dollars, not {value!r:.100}"
-        yield "budget", what, 'budget = "5 EUR"'
+        yield "budget", what, f'budget = "{meant_amount(text) or "5 EUR"}"'
 
 
 def _of_rates(value: Any) -> Iterator[Problem]:

@@ -50,7 +50,7 @@ INPUTS = ["Input:Mark", "Input:Words[0]", "Input:Words[1]"]
     ("line", "answer"),
     [
         ("whyrun ", ["plain", *COMMANDS]),
-        ("whyrun ex", ["plain", "explain"]),
+        ("whyrun ex", ["plain", "explain", "export"]),
         ("whyrun --ver", ["plain", "--version"]),
         ("whyrun explain --fo", ["plain", "--force"]),
         ("whyrun completion ", ["plain", "bash", "zsh", "fish"]),

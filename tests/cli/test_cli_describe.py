@@ -87,7 +87,12 @@ def test_roles_and_refusals_of_manifest_init(data: Path) -> None:
         ("inputs/controls.csv", "primary_dataset"),
     ]
     (data / "below").mkdir()
+    assert whyrun(data, "manifest", "init", "inputs/controls.csv", "./inputs/controls.csv").err == (
+        "error[NAME_TAKEN]: `inputs/controls.csv` is named twice\n   hint: name each file once\n"
+    )
+    (data / "inputs/again.csv").symlink_to("controls.csv")
     for words, code in (
+        (("init", "inputs/controls.csv", "inputs/again.csv"), "NAME_TAKEN"),
         (("init", "inputs/none.csv"), "FILE_MISSING"),
         (("init", "inputs/controls.csv", "-o", "below/m.json"), "MANIFEST_PATH_OUTSIDE"),
         (("init", "inputs/controls.csv", "--primary", "contrls"), "DATASET_UNKNOWN"),
@@ -140,6 +145,56 @@ def test_a_file_that_is_no_table_is_told_and_hides_no_other(data: Path) -> None:
     assert broken["problem"].startswith("`inputs/broken.parquet` cannot be read as parquet: ")
     assert "/tmp" not in broken["problem"]
     assert controls["rows"] == 3
+
+
+def test_a_broken_line_has_a_code_and_a_hint_and_its_content_is_not_shown(data: Path) -> None:
+    (data / "inputs/broken.csv").write_text("a,b\n1,2\nsecret\n")
+    (data / "inputs/one.csv").write_text("a\nx\n")
+    answer = whyrun(data, "describe", "inputs/broken.csv", "inputs/one.csv")
+    assert (answer.code, answer.err) == (2, "")
+    assert [line for line in answer.out.splitlines() if "sha256:" not in line] == [
+        "inputs/broken.csv  15B",
+        "  error[TABLE_UNREADABLE]: `inputs/broken.csv` cannot be read as csv: line 3 has 1 value instead of 2",
+        "     hint: correct the line, and quote a value that holds the delimiter",
+        "inputs/one.csv  4B",
+        "  1 row × 1 column (csv)",
+        "    column  type  missing  distinct  range",
+        "    a       text  0        1         1 character",
+        "  keys: a",
+    ]
+
+
+def test_a_file_that_is_not_there_is_told_as_such(data: Path) -> None:
+    def refused(*words: str) -> str:
+        answer = whyrun(data, "describe", *words)
+        assert (answer.code, answer.out) == (2, "")
+        return answer.err
+
+    init(data)
+    manifest = ("--manifest", "inputs/manifest.json")
+    missing = "error[FILE_MISSING]: there is no file `inputs/nope.csv`\n" + (
+        "   hint: check the path; for a dataset, name its manifest with `--manifest`, or its plan\n"
+    )
+    near = "error[FILE_MISSING]: there is no file `inputs/contrls.csv`\n   hint: did you mean `inputs/controls.csv`?\n"
+    folder = "error[FILE_MISSING]: `inputs` is a folder\n   hint: name the files in it that are tables\n"
+    assert refused("inputs/nope.csv") == refused("inputs/nope.csv", *manifest) == missing
+    assert refused("inputs/contrls.csv", "inputs/controls.csv") == near
+    assert refused("inputs") == refused("inputs", *manifest) == folder
+    assert refused("Artifact:x.csv", *manifest) == (
+        "error[USAGE]: `Artifact:x.csv` is the result of a plan, and none is named\n"
+        "   hint: name it: `whyrun describe Artifact:x.csv plan.json --manifest inputs/manifest.json`\n"
+    )
+    (data / "workflow.yaml").write_text("workflow: w\njobs: {A: {uses: shell, with: {run: 'true'}}}\n")
+    assert refused("inputs/nope.csv") == missing
+    assert refused("inputs") == folder
+    assert refused("nope").startswith("error[UNKNOWN_REFERENCE]: `Input:nope` names nothing in this workflow\n")
+
+
+def test_a_name_and_a_file_can_be_described_together(data: Path) -> None:
+    init(data)
+    words = ("inputs/controls.csv", "main_1", "--manifest", "inputs/manifest.json", "--json")
+    shown = whyrun(data, "describe", *words).json["datasets"]
+    assert [one["id"] for one in shown] == ["inputs/controls.csv", "Input:main_1"]
 
 
 # --- what is counted, in this process -----------------------------------------------------------------------------

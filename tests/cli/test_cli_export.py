@@ -19,6 +19,8 @@ def test_a_run_as_a_file_or_on_stdout(tmp_path: Path) -> None:
     written = whyrun(folder, "export", "junit", "r0002", "workflow.yaml", "-o", "results.xml")
     assert (written.code, written.out, (folder / "results.xml").read_text()) == (0, "", printed.out)
     assert stat.S_IMODE((folder / "results.xml").stat().st_mode) == 0o644
+    assert whyrun(folder, "export", "junit", "-o", "-").out == printed.out
+    assert not (folder / "-").exists()
     said = whyrun(folder, "export", "github", "-o", "summary.md")
     first = said.out.splitlines()[0]
     assert first.startswith("::error title=Job%3AShout[0] failed::CommandFailed: exit status 3: it is broken%0A")
@@ -31,11 +33,35 @@ def test_a_run_as_a_file_or_on_stdout(tmp_path: Path) -> None:
 def test_mistakes_are_told(tmp_path: Path) -> None:
     folder = pairs(tmp_path)
     whyrun(folder, "run", "-q")
+    (folder / "new").mkdir()
+    (folder / "steps.txt").touch()
+    formats = "junit, markdown, github, chrome-trace, prometheus, openlineage, ro-crate, otel"
     for words, code, message in (
         (["junitt"], 2, "error[USAGE]: there is no export format `junitt`\n   hint: did you mean `junit`?"),
         (["junit", "--namespace", "x"], 2, dedent("""
             error[USAGE]: `--namespace` is nothing to `junit`
                hint: it is an option of `openlineage`""")),
+        (["r0001"], 2, dedent("""
+            error[USAGE]: there is no export format `r0001`
+               hint: the format comes first: `whyrun export junit r0001`""")),
+        ([], 2, dedent(f"""
+            error[USAGE]: missing argument `FORMAT`. The formats are {formats}
+               hint: usage: `whyrun export [OPTIONS] FORMAT [RUN] [FILE]`; see `whyrun export --help`""")),
+        (["markdown", "--link", "javascript:alert(1)"], 2, dedent("""
+            error[USAGE]: `--link javascript:alert(1)` is no address of a page
+               hint: write `https://…`""")),
+        (["openlineage", "--namespace", ""], 2, dedent("""
+            error[USAGE]: `--namespace` is empty
+               hint: name one, or leave the option out for `whyrun:WORKFLOW`""")),
+        (["junit", "-o", "new"], 2, dedent("""
+            error[USAGE]: `new` is a folder, and this export is one file
+               hint: name a file in it: `-o new/FILE`""")),
+        (["ro-crate", "-o", "no/crate"], 2, dedent("""
+            error[FILE_MISSING]: `no/crate` cannot be written: No such file or directory
+               hint: check the path""")),
+        (["ro-crate", "-o", "steps.txt"], 2, dedent("""
+            error[FILE_MISSING]: `steps.txt` cannot be written: File exists
+               hint: check the path""")),
         (["junit", "r9"], 3, "error[RUN_UNKNOWN]: there is no run `r9` of `pairs`\n   hint: the latest is `r0001`"),
         (["junit", "-o", "no/results.xml"], 2, dedent("""
             error[FILE_MISSING]: `no/results.xml` cannot be written: No such file or directory

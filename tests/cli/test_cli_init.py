@@ -67,6 +67,25 @@ def test_init_writes_over_nothing_and_makes_nothing_if_one_file_is_there(tmp_pat
     assert tree(tmp_path) == {"words.py": b"mine\n"}
 
 
+@pytest.mark.parametrize(
+    ("taken", "folder", "what"),
+    [
+        ("README.md", ".", "`README.md` exists already"),
+        ("f", "f", "`f` is no folder"),
+        ("f", "f/g", "`f` is no folder"),
+    ],
+)
+def test_an_example_that_has_no_room_names_its_own_command(tmp_path: Path, taken: str, folder: str, what: str) -> None:
+    (tmp_path / taken).write_text("mine\n")
+    answer = whyrun(tmp_path, "init", "--example", "media", folder)
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == dedent(f"""
+        error[NAME_TAKEN]: {what}
+           hint: name another folder, such as `whyrun init --example media my-project`
+        """)
+    assert tree(tmp_path) == {taken: b"mine\n"}
+
+
 # --- from commands -----------------------------------------------------------------------------------------------
 
 SCRIPTS = {

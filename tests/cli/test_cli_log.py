@@ -32,6 +32,9 @@ def test_one_line_an_event(tmp_path: Path) -> None:
             .whyrun/tale/runs/r0002/steps/Shout%5B0%5D/stderr.log
               it is broken
         """)  # noqa: E501  # lines as they are printed
+    for words, whose in ((["r0001"], "r0001"), (["--all"], "any run")):
+        nothing = whyrun(folder, "log", *words, "--text", "zzz")
+        assert (nothing.code, nothing.out, nothing.err) == (0, "", f"note: no event of {whose} is like this\n")
     assert plain(whyrun(folder, "log", "r0001", "--event", "condition_evaluated").out) == dedent("""
         TIME  condition_evaluated  Job:Shout[0]  expression=jobs.Script.outputs.Story.Loud[word] inputs={"Artifact:Script.Story.Loud[0]": true} result=true
         TIME  condition_evaluated  Job:Shout[1]  expression=jobs.Script.outputs.Story.Loud[word] inputs={"Artifact:Script.Story.Loud[1]": false} result=false

@@ -130,6 +130,13 @@ def test_what_is_no_time_is_refused(tmp_path: Path) -> None:
         error[USAGE]: `--since yesterday` is not a time
            hint: write `2026-11-20`, `2026-11-20T08:30`, or `12h` for twelve hours ago
         """))  # fmt: skip
+    assert whyrun(tmp_path, "stats").out == "no run of w has executed or reused a step yet\n"
+    for command in ("stats", "log"):
+        answer = whyrun(tmp_path, command, "--since", "1d", "--until", "2d")
+        assert (answer.code, answer.err) == (2, dedent("""
+            error[USAGE]: `--since 1d` is later than `--until 2d`
+               hint: swap the two
+            """))  # fmt: skip
     for text in ("12 h", "2026-13-01", "9999999h", ""):
         with pytest.raises(WhyrunError, match="is not a time"):
             parse_time("--until", text)

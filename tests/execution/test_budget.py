@@ -6,8 +6,10 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
+from click.testing import CliRunner
 
 from project_lab import Lab, Ran, codes
+from whyrun.cli.main import cli
 from whyrun.errors import InvalidError, WhyrunError
 from whyrun.execution.run.budget import Budget, Reservations
 from whyrun.log import events as ev
@@ -175,13 +177,23 @@ def test_the_settings_may_have_a_budget(lab: Lab) -> None:
     assert lab.run(budget="1").exit_code == 0  # the command line comes first
 
 
-@pytest.mark.parametrize("budget", ["much", "5 euros", "-1", "[5]", "true", "''", "1e3"])
-def test_a_wrong_budget_of_a_workflow_is_refused_with_its_line(lab: Lab, budget: str) -> None:
+EITHER = "write `budget: 5`, or `budget: 5 EUR`"
+
+
+@pytest.mark.parametrize(
+    ("budget", "hint"),
+    [
+        ("much", EITHER), ("5 euros", "write `budget: 5 EUR`"), ("-1", EITHER), ("[5]", EITHER), ("true", EITHER),
+        ("''", EITHER), ("1e3", "write `budget: 1000`"), ("$5", "write `budget: 5`"),
+        ("0.50€", "write `budget: 0.5 EUR`"), ("5 dollars", "write `budget: 5`"), ("5 chf", "write `budget: 5 CHF`"),
+    ],
+)  # fmt: skip
+def test_a_wrong_budget_of_a_workflow_is_refused_with_its_line(lab: Lab, budget: str, hint: str) -> None:
     lab.edit("workflow.yaml", "workflow: w", f"workflow: w\nbudget: {budget}")
     with pytest.raises(InvalidError) as refused:
         lab.plan()
     (problem,) = refused.value.diagnostics
-    assert (problem.code, problem.line, problem.hint) == ("WRONG_TYPE", 3, "write `budget: 5 EUR`")
+    assert (problem.code, problem.line, problem.hint) == ("WRONG_TYPE", 3, hint)
     assert problem.message.startswith("a budget is an amount, such as `5` or `5 EUR`, not ")
 
 
@@ -266,7 +278,7 @@ def test_a_wrong_budget_is_refused_with_nothing_to_do(lab: Lab) -> None:
             lab.run(budget=budget)
         told = refused.value.diagnostics[0].message
         assert told == (
-            "a budget must be a number, not 'abc'"
+            "a budget is an amount, such as `5 EUR`, not `abc`"
             if budget
             else "`budget` is an amount, with a currency unless it is in US dollars, not '5 euros'"
         )
@@ -277,6 +289,24 @@ def test_what_is_no_budget_is_refused(text: str) -> None:
     with pytest.raises(WhyrunError) as refused:
         Budget.parse(text)
     assert [d.code for d in refused.value.diagnostics] == ["USAGE"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["5", "EUR"], "`--budget 5 EUR` is two arguments", "write `--budget '5 EUR'`"),
+        (["5", "eur"], "`--budget 5 eur` is two arguments", "write `--budget '5 EUR'`"),
+        (["$5"], "a budget is an amount, such as `5 EUR`, not `$5`", "write `--budget 5`"),
+        (["€5"], "a budget is an amount, such as `5 EUR`, not `€5`", "write `--budget '5 EUR'`"),
+    ],
+)
+def test_a_budget_as_people_write_it_on_a_command_line(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str, hint: str
+) -> None:
+    monkeypatch.chdir(lab.root)
+    answer = CliRunner().invoke(cli, ["run", "--dry-run", "--budget", *arguments], standalone_mode=False)
+    assert isinstance(answer.exception, WhyrunError)
+    assert [(d.code, d.message, d.hint) for d in answer.exception.diagnostics] == [("USAGE", message, hint)]
 
 
 def test_a_budget_has_an_amount_and_a_currency() -> None:

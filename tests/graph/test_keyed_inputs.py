@@ -228,6 +228,14 @@ def test_a_name_without_a_row_is_told_with_the_sheet_that_lacks_it(project: Make
         "INDEX_OUT_OF_RANGE", "`Input:S[b]`: there is no element `b` (in `Job:J[b]`)",
         "add the row `b` to `s.csv`, or declare the loop as `x: {each: inputs.S}`",
     )  # fmt: skip
+    lab.edit("workflow.yaml", "each: inputs.X", "each: inputs.S")
+    assert problems(lab) == []
+    lab.edit("workflow.yaml", "inputs.S[x]", "inputs.X[x]")
+    (lab.root / "a.txt").unlink()
+    ((_, message, hint),) = problems(lab)  # the hint does not lead back
+    assert (message, hint) == (
+        "`Input:X[a]`: there is no element `a`", "add the file `a.txt`, or delete the row `a` of `s.csv`",
+    )  # fmt: skip
     lab.edit("s.csv", "a\n", "a\na\n")
     assert [message for _, message, _ in problems(lab)] == ["`Input:S`: rows 1 and 2 of `s.csv` have the same key `a`"]
 

@@ -275,7 +275,7 @@ REPLACED = {
     "steps/Risky/scratch/work/half.txt": ("sound", "steps/Risky/scratch/work/half.txt sha256"),
     "artifacts/Regional%5Bnorth%5D/Table.csv": ("the link points elsewhere", "the link points elsewhere"),
     "source/workflow.yaml": ("the file is not the one in the run's snapshot",) * 2,
-    "plan.json": ("the file is not the plan of line 7 of the log says",) * 2,
+    "plan.json": ("the file is not the plan that line 7 of the log names",) * 2,
 }
 
 

@@ -210,7 +210,7 @@ def test_the_plan(tales: Tales) -> None:
     (tales.runs / "r0003/plan.json").unlink()
     plan = tales.runs / "r0007/plan.json"
     plan.write_bytes(plan.read_bytes() + b"\n")
-    line = "the file is not the plan of line {} of the log says"
+    line = "the file is not the plan that line {} of the log names"
     assert report(tales) == problems(
         tales,
         f"  .whyrun/tales/runs/r0001/plan.json: {line.format(computed['r0001']['seq'])}",

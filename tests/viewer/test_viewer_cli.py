@@ -95,6 +95,7 @@ def test_the_command_writes_one_file_that_only_the_user_may_read(told: Lab, tmp_
     assert path.read_text().startswith("<!doctype html>")
     assert whyrun(told.root, "report", "-o", str(path)).code == 0, "a report may be replaced"
     path.write_text("my notes")
+    assert whyrun(told.root, "report", "-o", "-").err.startswith("error[USAGE]: a report is a file\n")
     refused = whyrun(told.root, "report", "-o", str(path))
     assert (refused.code, path.read_text()) == (2, "my notes")
     assert "error[USAGE]" in refused.err

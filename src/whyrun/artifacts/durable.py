@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -60,6 +61,23 @@ def atomic_write(path: str | os.PathLike[str], data: bytes, area: Area, sync: bo
         raise
     if sync:
         disk.sync_folder(area, folder or ".")
+
+
+def write_output(path: str | os.PathLike[str], data: bytes, mode: int = 0o666) -> None:
+    """Write a file that the user names for output. A link is followed. A file is replaced at once; a device or pipe
+    gets the bytes and stays what it is."""
+    try:
+        kind = os.stat(path).st_mode
+    except FileNotFoundError:
+        kind = stat.S_IFREG
+    if stat.S_ISREG(kind) or stat.S_ISDIR(kind):
+        atomic_write(os.path.realpath(path), data, Area.SAVED, mode=mode)
+        return
+    descriptor = disk.open(Area.SAVED, path, os.O_WRONLY)
+    try:
+        disk.write(Area.SAVED, descriptor, data)
+    finally:
+        os.close(descriptor)
 
 
 def remove_half_written(folder: str | os.PathLike[str], before: float) -> None:

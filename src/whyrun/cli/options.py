@@ -174,6 +174,10 @@ def time_options(function: Function) -> Function:
     def collect(since: str | None, until: str | None, **rest: Any) -> Any:
         first = "" if since is None else parse_time("--since", since)
         last = "~" if until is None else parse_time("--until", until)
+        if first > last:
+            from whyrun.errors import error
+
+            raise error("USAGE", f"`--since {since}` is later than `--until {until}`", hint="swap the two")
         return function(span=TimeSpan(first, last), **rest)
 
     hint = "a date or time (in your time zone if it names none), or so long ago: 90m, 12h, 7d"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
@@ -35,7 +36,7 @@ class RunSubject:
         from whyrun.evidence.queries.history import inputs_in_force
 
         record = _read(self.project, self.run)
-        cleaner = cleaner_of(self.project, "")
+        cleaner = self._cleaner()
         runs, pruned = self.project.state.runs_and_tombstones()
         for one in inputs_in_force(runs, self.run.name, pruned):
             record.inputs.append(RecordedInput(one.id, one.sha256, one.size, cleaner.json(one.value)))
@@ -54,7 +55,13 @@ class RunSubject:
             members = read_long_list(dict(long), self.project.store.read)
         except WhyrunError:
             return []  # `whyrun verify` tells of it
-        return [member if isinstance(member, dict) else {"id": str(member)} for member in members]
+        cleaner = self._cleaner()
+        return [cleaner.member(member) if isinstance(member, dict) else {"id": str(member)} for member in members]
+
+    def _cleaner(self) -> Cleaner:
+        """That of the whole run: a value is the same wherever it is shown."""
+        start = next((event for event in self.run.events() if isinstance(event, ev.RunStart)), None)
+        return cleaner_of(self.project, "" if start is None else start.host)
 
     def blobs(self, sha256: str) -> Mapping[str, tuple[str, int]]:
         from whyrun.errors import WhyrunError
@@ -80,7 +87,7 @@ class RunSubject:
         def replay(run: str) -> None:
             plan_of_run(self.project, run)
 
-        name, cleaner = self.run.name, cleaner_of(self.project, "")
+        name, cleaner = self.run.name, self._cleaner()
         found = verify(self.project.state, self.project.folder, replay, name, [name])
         problems: dict[str, list[str]] = {kind: [] for kind in get_args(Kind)}
         for one in found.problems:
@@ -114,7 +121,7 @@ def chosen_run(project: Project, name: str | None) -> RunRef:
 
 
 def cleaner_of(project: Project, host: str) -> Cleaner:
-    return Cleaner(os.path.abspath(project.folder), host)
+    return Cleaner(os.path.abspath(project.folder), host, [os.path.expanduser("~"), tempfile.gettempdir()])
 
 
 def _read(project: Project, run: RunRef) -> RunRecord:

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import msgspec
 
 from whyrun.exports.texts import Cleaner
-from whyrun.ids import by_number, job_of, output_of
+from whyrun.ids import by_number, job_of, output_of, without_indices
 from whyrun.log import events as ev
 from whyrun.money import Totals
 from whyrun.planning.reasons import read_reason
@@ -25,6 +25,7 @@ STATUSES = (
 )  # fmt: skip
 GOOD = frozenset({"succeeded", "identical", "reused", "kept", "adopted"})
 BAD = frozenset({"different", "failed", "timed_out", "interrupted"})
+NO_PLAN = "without reasons: `plan.json` is gone or is not the plan that the log names"
 _SUCCESS = {"EXECUTES": "succeeded", "IDENTICAL": "identical", "DIFFERENT": "different"}
 _FAILURE = {"FAILED": "failed", "TIMED_OUT": "timed_out", "INTERRUPTED": "interrupted"}
 # Why a step was skipped, for people.
@@ -108,8 +109,8 @@ class Step:
 
     @property
     def job(self) -> str:
-        """The name of the job, without the indices of the instance."""
-        return self.id.removeprefix("Job:").partition("[")[0]
+        """The name of the job with its imports, without the indices of the instance: `Shot/Picture`."""
+        return without_indices(self.id).removeprefix("Job:")
 
     @property
     def seconds(self) -> float | None:
@@ -163,6 +164,7 @@ class RunRecord:
     plan_sha256: str = ""
     start_chain: str = ""  # of its first line: a name of this run that no other run has
     up_to_date: int = 0
+    without_plan: str = ""  # why it has no reasons, and not what was not started
     steps: dict[str, Step] = field(default_factory=dict)
     inputs: list[RecordedInput] = field(default_factory=list)
 
@@ -289,7 +291,7 @@ class Folding:
                 step.action, step.status = event.driver, "running"
                 step.outputs = []
                 attempt = Attempt(event.attempt, event.ts, fingerprint=event.fingerprint)
-                attempt.bindings = self.cleaner.json(_short(event.bindings))
+                attempt.bindings = _short(event.bindings, self.cleaner)
                 self.open[event.step_id] = attempt
                 step.attempts.append(attempt)
             case ev.ArtifactAvailable():
@@ -377,6 +379,8 @@ class Folding:
             attempt.outputs = self.step(id_).outputs = []
         if plan is not None:
             self.add_plan(plan)
+        elif record.plan_sha256:
+            record.without_plan = NO_PLAN
         record.outcome = _outcome(record)
         if not record.error:
             failed = (step for step in record.ordered() if step.status in ("failed", "timed_out") and step.error)
@@ -406,15 +410,18 @@ def _outcome(record: RunRecord) -> str:
 def _reasons(written: Sequence[Mapping[str, Any]], job: str, cleaner: Cleaner) -> Iterator[tuple[str, str]]:
     for one in written:
         reason = read_reason(one)
-        yield str(one["code"]), "" if reason is None else cleaner.text(reason.text(job))
+        text = "" if reason is None else reason.text(job)
+        name = one.get("binding") or ""  # a name as much as an ID is
+        name = name if text.startswith(name) else ""
+        yield str(one["code"]), name + cleaner.text(text.removeprefix(name))
 
 
-def _short(bindings: Mapping[str, Any] | None) -> dict[str, Any]:
+def _short(bindings: Mapping[str, Any] | None, cleaner: Cleaner) -> dict[str, Any]:
     """ID, hash and small value of each member. A list that is kept in a blob stays as it is."""
     found: dict[str, Any] = {}
     for name, members in (bindings or {}).items():
         if isinstance(members, list):
-            found[name] = [_member(member) for member in members]
+            found[name] = [cleaner.member(_member(member)) for member in members]
         else:
             found[name] = members
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from whyrun.errors import InvalidError, did_you_mean, error, to_install
+from whyrun.errors import InvalidError, WhyrunError, did_you_mean, error, to_install
 
 if TYPE_CHECKING:
     from whyrun.actions.data.params import DataParams
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from whyrun.workflow.model import Dataset
 
 Facts = dict[str, Any]
+_FLOWS = (".yaml", ".yml")
+_CORRECT = "correct the file, or give it the suffix of its format"
 _DESCRIBED = ("dataset", "file", "text", "json")  # types of artifacts that may be tables
 
 
@@ -40,7 +42,7 @@ class DescribedFile:
 def describe_all(
     files: Sequence[DescribedFile], params: DataParams | None = None, *, full: bool = False, sample: int = 0
 ) -> list[Facts]:
-    """The description of each. A file that cannot be read as a table has a `problem` instead."""
+    """The description of each. A file that cannot be read as a table has a `problem`, `code` and `hint` instead."""
     return [_described(file, params, full=full, sample=sample) for file in files]
 
 
@@ -62,7 +64,7 @@ def _table(file: DescribedFile, params: DataParams | None, *, full: bool, sample
         import duckdb
 
         from whyrun.actions.data.describe import describe_table
-        from whyrun.actions.data.params import DataError, DataParams
+        from whyrun.actions.data.params import DataError, DataParams, UnreadableTable
     except ImportError as missing:
         problem = f"`describe` needs `{missing.name}`"
         raise error("USAGE", problem, hint=to_install("data")) from None
@@ -72,8 +74,9 @@ def _table(file: DescribedFile, params: DataParams | None, *, full: bool, sample
         try:
             return describe_table(named, params or DataParams(), Path(folder), full=full, sample=sample, label=file.id)
         except (DataError, duckdb.Error, ImportError) as problem:
-            text = str(problem).replace(str(named), file.shown)
-            return {"problem": " ".join(text.split())}
+            text, hint = (problem.what, problem.hint) if isinstance(problem, UnreadableTable) else (str(problem), "")
+            text = " ".join(text.replace(str(named), file.shown).split())
+            return {"problem": text, "code": "TABLE_UNREADABLE", "hint": hint or _CORRECT}
 
 
 # --- which files -------------------------------------------------------------------------------------------------
@@ -83,13 +86,45 @@ def file_itself(path: str) -> DescribedFile:
     return DescribedFile(path, path, Path(path), Path(path).suffix)
 
 
+def check_files(names: Sequence[str], *, named: bool) -> None:
+    """Refuse what can only be a file, and is not there. `named`: there is a workflow or manifest with other names."""
+    from whyrun.actions.data.tables import FORMATS
+
+    for name in names:
+        is_id = ":" in name or (named and Path(name).suffix.lower() not in (*FORMATS, *_FLOWS))
+        if not is_id and not os.path.isfile(name):
+            raise _no_file(name)
+
+
+def _is_path(name: str) -> bool:
+    return os.path.isdir(name) or (":" not in name and "[" not in name and os.sep in name)
+
+
+def _no_file(name: str) -> WhyrunError:
+    from difflib import get_close_matches  # imported late: only this error needs it
+
+    path = Path(name)
+    if path.is_dir():
+        return error("FILE_MISSING", f"`{name}` is a folder", hint="name the files in it that are tables")
+    files = {each.stem: each.name for each in sorted(path.parent.glob("*")) if each.is_file()}
+    near = get_close_matches(path.stem, files, n=1, cutoff=0.7)
+    hint = "check the path; for a dataset, name its manifest with `--manifest`, or its plan"
+    hint = f"did you mean `{path.with_name(files[near[0]])}`?" if near else hint
+    return error("FILE_MISSING", f"there is no file `{name}`", hint=hint)
+
+
 def of_manifest(manifest: str, names: Sequence[str]) -> list[DescribedFile]:
     """The datasets of a manifest, without a plan. `names`: their keys, or `Input:` and the key; empty for all."""
     datasets, locate = read_datasets(manifest)
-    chosen = {dataset.key: dataset for dataset in datasets}
-    if names:
-        chosen = {_known_key(name, chosen): chosen[_known_key(name, chosen)] for name in names}
-    return [_of_dataset(dataset, locate(dataset)) for dataset in chosen.values()]
+    known = {dataset.key: dataset for dataset in datasets}
+    found = {}
+    for name in names or known:
+        if name not in known and os.path.isfile(name):
+            found[name] = file_itself(name)
+        else:
+            dataset = known[_known_key(name, known)]
+            found[f"Input:{dataset.key}"] = _of_dataset(dataset, locate(dataset))
+    return list(found.values())
 
 
 def read_datasets(manifest: str) -> tuple[list[Dataset], Any]:
@@ -111,6 +146,8 @@ def read_datasets(manifest: str) -> tuple[list[Dataset], Any]:
 def _known_key(name: str, datasets: dict[str, Any]) -> str:
     key = name.removeprefix("Input:").removeprefix("input:")
     if key not in datasets:
+        if _is_path(name):
+            raise _no_file(name)
         hint = did_you_mean(key, list(datasets)) or f"the manifest has {', '.join(f'`{known}`' for known in datasets)}"
         raise error("DATASET_UNKNOWN", f"there is no dataset `{key}`", hint=hint)
     return key
@@ -140,7 +177,15 @@ def _named(project: Project, name: str) -> Iterator[DescribedFile]:
 
     id_ = name if ":" in name and not name.startswith("input:") else f"Input:{name.removeprefix('input:')}"
     graph = project.settled_graph() if id_.startswith("Artifact:") else project.graph
-    subject = find_subject(graph, id_)
+    try:
+        subject = find_subject(graph, id_)
+    except WhyrunError:
+        if os.path.isfile(name):
+            yield file_itself(name)
+            return
+        if _is_path(name):
+            raise _no_file(name) from None
+        raise
     if subject.kind == "artifact":
         yield _artifact(project, id_)
     elif subject.kind == "input" and subject.value is not None:

@@ -32,7 +32,7 @@ from whyrun.ids import OPEN, CanonicalId, Index, Segment, absolute, format_index
 from whyrun.workflow.expressions.expression import ABSENT
 from whyrun.workflow.inputs import IndexProblem, InputValue, element
 from whyrun.workflow.model import All, At, InputRef, Loop, Ref, Selector, Type
-from whyrun.workflow.values import few_keys, not_an_array
+from whyrun.workflow.values import few_keys, hint_for_loop, not_an_array
 
 Leaf = tuple[tuple[str, tuple[Any, ...]], ...]  # a leaf's path: names, each with its indices
 OperandColumn = SameTerm | EachTerm | AlignedArtifact
@@ -364,7 +364,7 @@ class InputResolver:
                     there = range(len(element(whole, above).elements or ()))
                     elements = Order(there, {}, f"`{base}{format_indices(above)}`")
                     return self._hole(ref, selector, str(elements), holes, position)
-                hint = _hint_for_loop(ref, selector, problem, whole, indices)
+                hint = hint_for_loop(ref, selector, problem, whole, indices, self.scope.inputs)
             self._report(ref, problem.code, f"`{base}{shown_indices(indices)}`: {problem}", position, hint)
             return Absent()
 
@@ -414,22 +414,6 @@ class InputResolver:
 
     def where(self, position: int) -> str:
         return f" (in `{self.kind}:{self.table.path(position)}`)" if len(self.table) > 1 else ""
-
-
-def _hint_for_loop(
-    ref: InputRef, selector: Loop, problem: IndexProblem, whole: InputValue, indices: Sequence[Any]
-) -> str | None:
-    """For `inputs.Names[c]`, where the loop does not go over the elements of the array."""
-    above = ref.selectors[: problem.depth]
-    if not all(isinstance(s, At) for s in above):
-        return problem.hint
-    loop = f"`{selector.loop}: {{each: {InputRef(ref.name, above, ref.place)}}}`"
-    if problem.code == "INDEX_OUT_OF_RANGE":
-        if whole.keys is not None and whole.path is not None:
-            row = f"`{format_index(indices[problem.depth])}`"
-            return f"add the row {row} to `{whole.path}`, or declare the loop as {loop}"
-        return f"declare the loop as {loop}, or give the array more elements"
-    return f"a loop over the positions is declared as {loop}; the value itself is `${{{{ {selector.loop} }}}}`"
 
 
 def shown_indices(indices: Sequence[Any]) -> str:

@@ -19,28 +19,38 @@ from whyrun.planning.judge import Judge, last_recorded
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 Build = Callable[[frozenset[str]], PlanningSnapshot]  # from the results that are known
+JudgeAll = Callable[[PlanningSnapshot], Judge]  # that has judged what is not clean
 
 
 def settled(build: Build, force: Sequence[str] = ()) -> PlanningSnapshot:
     """The snapshot whose graph has the instances of every loop that is known, with these `--force` options."""
-    known = frozenset[str]()
+
+    def judged(snapshot: PlanningSnapshot) -> Judge:
+        layers = compute_layers(snapshot.dependency_graph)
+        judge = Judge(snapshot, _forced(snapshot.dependency_graph, layers, force))
+        judge.judge_all(layers)
+        return judge
+
+    return settle(build, judged)
+
+
+def settle(build: Build, judged: JudgeAll, known: frozenset[str] = frozenset()) -> PlanningSnapshot:
+    """`known`: the results that are known from the start."""
     while True:
         snapshot = build(known)
-        more = _known_now(snapshot, force) - known
+        more = _known_now(snapshot, judged) - known
         if not more:
             return snapshot
         known |= more
 
 
-def _known_now(snapshot: PlanningSnapshot, force: Sequence[str]) -> frozenset[str]:
+def _known_now(snapshot: PlanningSnapshot, judged: JudgeAll) -> frozenset[str]:
     """The results of open loops that are what the log had last."""
     graph = snapshot.dependency_graph
     open_tables = [table for table in graph.tables if table.open_rows]
     if not open_tables:
         return frozenset()
-    layers = compute_layers(graph)
-    judge = Judge(snapshot, _forced(graph, layers, force))
-    judge.judge_all(layers)
+    judge = judged(snapshot)
     known: set[str] = set()
     for table in open_tables:
         for row in table.open_rows:

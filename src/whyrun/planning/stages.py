@@ -20,6 +20,7 @@ from whyrun.ids import OPEN, Index, place_of
 from whyrun.planning.judge import CLEAN, Judge, Verdict
 from whyrun.planning.plan import FORCE_ALL, Plan, PlannedJob, PlanOptions, needed_by, planned_job
 from whyrun.planning.reasons import Forced
+from whyrun.planning.settling import Build, settle
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
@@ -75,6 +76,21 @@ def _required(term: Term | Operand) -> Iterator[ArtifactAt]:
 # --- the plan of a stage ---------------------------------------------------------------------------------------------
 
 
+def settled_stage(
+    build: Build, options: PlanOptions, source: str, before: Mapping[str, PlannedJob], known: frozenset[str]
+) -> PlanningSnapshot:
+    """The snapshot of a stage: with the instances of the loops in its loops whose sources are up to date. `known`: the
+    results that the plans before it know."""
+
+    def judged(snapshot: PlanningSnapshot) -> Judge:
+        graph = snapshot.dependency_graph
+        new = _new_rows(graph, graph.node_of[source], before)
+        # What `--force` names may be an instance that the next graph has.
+        return _judged(snapshot, _forced(graph, options.force, new, strict=False), before, compute_layers(graph))
+
+    return settle(build, judged, known)
+
+
 def compute_stage(
     snapshot: PlanningSnapshot, options: PlanOptions, source: str, before: Mapping[str, PlannedJob]
 ) -> Stage:
@@ -83,8 +99,7 @@ def compute_stage(
     graph = snapshot.dependency_graph
     new = _new_rows(graph, graph.node_of[source], before)
     layers = compute_layers(graph)
-    judge = Judge(snapshot, _forced(graph, options.force, new), standing=_standing(snapshot, before))
-    judge.judge_all(layers)
+    judge = _judged(snapshot, _forced(graph, options.force, new), before, layers)
     wanted = None
     if options.targets:
         wanted = needed_by(graph, [node for text in options.targets for node in _matching(graph, text)])
@@ -102,6 +117,14 @@ def compute_stage(
         jobs.append(job)
     plan = Plan(graph.workflow.name, snapshot.log_position, options, totals, None, tuple(jobs), source)
     return Stage(plan, judge.problems)
+
+
+def _judged(
+    snapshot: PlanningSnapshot, forced: Mapping[int, str], before: Mapping[str, PlannedJob], layers: Sequence[int]
+) -> Judge:
+    judge = Judge(snapshot, forced, standing=_standing(snapshot, before))
+    judge.judge_all(layers)
+    return judge
 
 
 def _new_rows(graph: Graph, source: int, before: Mapping[str, PlannedJob]) -> dict[int, PlannedJob]:
@@ -145,7 +168,9 @@ def _standing(snapshot: PlanningSnapshot, before: Mapping[str, PlannedJob]) -> d
     }
 
 
-def _forced(graph: Graph, force: Iterable[str], new: Mapping[int, PlannedJob]) -> dict[int, str]:
+def _forced(
+    graph: Graph, force: Iterable[str], new: Mapping[int, PlannedJob], *, strict: bool = True
+) -> dict[int, str]:
     """Layers are those of the first plan, in which an entry `[?]` is forced with all that it stands for."""
     forced: dict[int, str] = {}
     for text in sorted(set(force)):
@@ -153,20 +178,21 @@ def _forced(graph: Graph, force: Iterable[str], new: Mapping[int, PlannedJob]) -
         if text.startswith("layer:"):
             nodes = [node for node, job in new.items() if Forced(text) in job.reasons]
         else:
-            nodes = range(graph.size) if text == FORCE_ALL else _matching(graph, text)
+            nodes = range(graph.size) if text == FORCE_ALL else _matching(graph, text, strict=strict)
         for node in nodes:
             forced.setdefault(node, text)
     return forced
 
 
-def _matching(graph: Graph, text: str) -> list[int]:
-    """What an option names. A pattern may match nothing any more: an empty list is no mistake."""
+def _matching(graph: Graph, text: str, *, strict: bool = True) -> list[int]:
+    """What an option names. A pattern may match nothing any more: an empty list is no mistake. `strict`: an ID must
+    exist."""
     from whyrun.planning.id_matching import match_nodes  # imported late: most plans have no such options
 
     try:
         return match_nodes(graph, text.replace("[?]", "[*]"))
     except WhyrunError:
-        if "*" in text or "[?]" in text:
+        if not strict or "*" in text or "[?]" in text:
             return []
         raise
 

@@ -35,6 +35,7 @@ LARGEST = 10_000_000  # bytes of the file; contents beyond it are left out
 LARGEST_CONTENT = 256 << 10  # bytes of one content; of a larger image a thumbnail is taken
 THUMBNAIL = 640  # pixels
 MARK = "<!doctype html>"
+STDOUT = "-"
 PART = 1000  # instances of one part
 FULL = 2000  # jobs with everything that the server tells about one; of others the reasons
 CUT_FROM = 10_000  # instances, from which on hashes are cut
@@ -329,14 +330,15 @@ def member_name(name: str, parameters: Mapping[str, str]) -> str:
 
 def write_report(path: str, report: Report) -> None:
     """Only the user may read it. USAGE if it would replace a file that is no report."""
-    from whyrun.artifacts.durable import atomic_write
-    from whyrun.disk import Area
+    from whyrun.artifacts.durable import write_output
 
+    if path == STDOUT:
+        raise error("USAGE", "a report is a file", hint="name one: `whyrun report -o report.html`")
     if os.path.isfile(path) and os.path.getsize(path) and not _is_report(path):
         raise error("USAGE", f"`{path}` exists and is not a report: it is not overwritten",
                     hint="choose another name with `-o`, or remove the file first")  # fmt: skip
     try:
-        atomic_write(path, report.data, Area.SAVED, mode=0o600)
+        write_output(path, report.data, mode=0o600)
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
         raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 from msgspec import field
@@ -18,7 +19,11 @@ class DataError(ValueError):
 
 
 class UnreadableTable(DataError):
-    """A file is not a table in the format of its suffix."""
+    """A file is not a table in the format of its suffix. `what` and `hint` are the parts of the message."""
+
+    def __init__(self, what: str, hint: str = "", path: Path | None = None) -> None:
+        super().__init__(what + (f"; {hint}" if hint else "") + (f" (`{path}`)" if path is not None else ""))
+        self.what, self.hint = what, hint
 
 
 class ColumnMissing(DataError):

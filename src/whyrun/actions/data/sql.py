@@ -10,9 +10,10 @@ from msgspec import field
 
 from whyrun.actions.base import Action
 from whyrun.actions.data.engine import ROW, Engine, name, opened, position
+from whyrun.actions.data.files.problems import reason
 from whyrun.actions.data.output import dataset_path, report, shape, write_table
 from whyrun.actions.data.params import Name, QueryFailed, SqlParams, counted, listed
-from whyrun.actions.data.tables import Column, Table, check_names, open_tables, reason
+from whyrun.actions.data.tables import Column, Table, check_names, open_tables
 from whyrun.actions.parameters import Meta
 
 Scalar = str | int | float | bool | None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from msgspec import structs
 
 from whyrun.actions.data.engine import ROW, Engine, file_literal, name
+from whyrun.actions.data.files.problems import unreadable
 from whyrun.actions.data.kinds import FLOATING, converted_to, kind_of
 from whyrun.actions.data.params import (
     ColumnMissing,
@@ -39,7 +39,6 @@ FORMATS = {
 _TABS = (".tsv", ".tab")
 _EXAMPLES = 5
 _MOST_DIGITS = 38  # of a DECIMAL; DuckDB reads longer ones as floating-point numbers
-_NO_UTF8 = re.compile("not utf-8 encoded|Invalid unicode", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,18 +182,8 @@ def _source(engine: Engine, label: str, path: Path, params: DataParams) -> Sourc
         return load_excel(engine, path, params.sheet, params.missing)
     except (duckdb.OutOfMemoryException, duckdb.InterruptException):
         raise  # not a problem of the file
-    except duckdb.Error as problem:
-        text = reason(problem)
-        hint = "; is it `encoding: latin-1`?" if kind == "csv" and _NO_UTF8.search(text) else ""
-        raise UnreadableTable(f"`{label}` cannot be read as {kind}: {text}{hint} (`{path}`)") from None
-    except UnreadableTable as problem:
-        raise UnreadableTable(f"`{label}` cannot be read as {kind}: {problem} (`{path}`)") from None
-
-
-def reason(problem: BaseException) -> str:
-    """DuckDB's message without the echo of our query and hints about options that do not exist here."""
-    text = str(problem).split("\n\n")[0].split("\nLINE ")[0].split("\nPossible ")[0]
-    return " ".join(text.split()).rstrip(".")
+    except (duckdb.Error, UnreadableTable) as problem:
+        raise unreadable(label, kind, problem, path) from None
 
 
 def _parquet(engine: Engine, path: Path) -> Source:

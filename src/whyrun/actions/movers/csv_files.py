@@ -8,8 +8,9 @@ from msgspec import field
 
 from whyrun.actions.base import Action
 from whyrun.actions.data.engine import Engine, literal, opened
+from whyrun.actions.data.files.problems import unreadable
 from whyrun.actions.data.params import ColumnMissing, DataParams, Name, UnreadableTable, listed
-from whyrun.actions.data.tables import Table, open_tables, reason, with_types
+from whyrun.actions.data.tables import Table, open_tables, with_types
 from whyrun.actions.movers.extracting import ConvertParams, convert, output_path, report_conversion
 from whyrun.actions.parameters import Meta
 from whyrun.errors import did_you_mean
@@ -90,10 +91,8 @@ def _read(engine: Engine, params: ReadParams) -> Table:
         )
     except (duckdb.OutOfMemoryException, duckdb.InterruptException):
         raise  # not a problem of the file
-    except duckdb.Error as problem:
-        raise UnreadableTable(f"`data` cannot be read as CSV: {reason(problem)} (`{params.data}`)") from None
-    except UnreadableTable as problem:
-        raise UnreadableTable(f"`data` cannot be read as CSV: {problem} (`{params.data}`)") from None
+    except (duckdb.Error, UnreadableTable) as problem:
+        raise unreadable("data", "CSV", problem, params.data) from None
     known = [column.name for column in source.columns]
     for wanted in params.types:
         if wanted not in known:

@@ -7,9 +7,10 @@ from typing import Annotated, Any, ClassVar
 
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.data.engine import ROW, Engine, literal, name, opened
+from whyrun.actions.data.files.problems import reason
 from whyrun.actions.data.kinds import kind_of
 from whyrun.actions.data.params import ValueNotConvertible, counted, listed
-from whyrun.actions.data.tables import Column, Table, open_tables, reason
+from whyrun.actions.data.tables import Column, Table, open_tables
 from whyrun.actions.movers.connections import DuckDbConnection
 from whyrun.actions.movers.extracting import keep_sql
 from whyrun.actions.movers.loading import (

@@ -9,10 +9,11 @@ from msgspec import field
 
 from whyrun.actions.base import Action, WorkerContext
 from whyrun.actions.data.engine import Engine, literal, name, opened, position
+from whyrun.actions.data.files.problems import reason
 from whyrun.actions.data.output import dataset_path, shape, write
 from whyrun.actions.data.params import DataParams, Identifier, Name, UnreadableTable, counted
 from whyrun.actions.data.sql import checked_query, create_views, run_query
-from whyrun.actions.data.tables import Column, check_names, open_tables, reason
+from whyrun.actions.data.tables import Column, check_names, open_tables
 from whyrun.actions.movers.connections import DuckDbConnection
 from whyrun.actions.movers.extracting import as_text, keep_sql, report_rows
 from whyrun.actions.movers.statement import Scalar

@@ -13,6 +13,7 @@ from msgspec import field
 
 from whyrun.actions.base import WorkerContext
 from whyrun.actions.data.engine import ROW, Engine, name
+from whyrun.actions.data.files.problems import reason
 from whyrun.actions.data.output import only_output, shape, write
 from whyrun.actions.data.params import (
     ColumnMissing,
@@ -25,7 +26,7 @@ from whyrun.actions.data.params import (
     counted,
     listed,
 )
-from whyrun.actions.data.tables import Column, Table, check_names, reason
+from whyrun.actions.data.tables import Column, Table, check_names
 from whyrun.actions.movers.statement import Dialect, Scalar, is_sorted, problems_of
 from whyrun.actions.parameters import File, Meta, Parameters
 from whyrun.errors import did_you_mean

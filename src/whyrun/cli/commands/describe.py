@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ def command(
     DATASET is a key of the manifest, an input such as `Input:Panel`, or a file. ARTIFACT is described as the latest
     run left it. Without names, all datasets are described. Nothing of the content is shown but the least and the
     largest number or date of a column; texts and rows only with --sample. Beyond 5 million rows, distinct values are
-    estimated (`~`). Keys are single columns, and pairs, that tell all rows apart.
+    estimated (`~`). A key is a column, or a pair of columns, whose values differ in every row.
 
     \b
     Example:
@@ -57,8 +58,9 @@ def command(
 
 
 def _files(names: Sequence[str], manifest: str | None, state: str | None) -> list[DescribedFile]:
-    from whyrun.facts.describe import file_itself, of_manifest, of_project
+    from whyrun.facts.describe import check_files, file_itself, of_manifest, of_project
     from whyrun.facts.plans import open_project
+    from whyrun.project import DEFAULT_FILE
 
     existing = [word for word in names if os.path.isfile(word)]
     flows = [word for word in existing if _is_flow(word)]
@@ -67,8 +69,14 @@ def _files(names: Sequence[str], manifest: str | None, state: str | None) -> lis
         raise error("USAGE", f"`{flows[1]}` is one argument too many", hint="name one workflow file or plan")
     if not flows and others and all(word in existing for word in others):
         return [file_itself(word) for word in others]
-    if manifest is not None and not flows and not any(word.startswith("Artifact:") for word in others):
+    workflow = bool(flows) or os.path.isfile(DEFAULT_FILE)
+    check_files(others, named=workflow or manifest is not None)
+    artifact = next((word for word in others if word.startswith("Artifact:")), None)
+    if manifest is not None and not flows and artifact is None:
         return of_manifest(manifest, others)
+    if manifest is not None and artifact is not None and not workflow:
+        command = shlex.join(["whyrun", "describe", artifact, "plan.json", "--manifest", manifest])
+        raise error("USAGE", f"`{artifact}` is the result of a plan, and none is named", hint=f"name it: `{command}`")
     project = open_project(flows[0] if flows else None, state=state, manifest=manifest)
     return of_project(project, others)
 
@@ -92,15 +100,18 @@ def _is_flow(path: str) -> bool:
 
 
 def _lines(facts: Facts) -> Iterator[str]:
+    from whyrun.artifacts.compare.result import counted
+
     about = (facts["id"], facts.get("role"), facts["path"] if facts["path"] != facts["id"] else "")
     yield "  ".join(filter(None, (*about, bytes_text(facts["size"]))))
     yield f"  {facts['fingerprint']}"
     if "problem" in facts:
-        yield f"  {facts['problem']}"
+        yield f"  error[{facts['code']}]: {facts['problem']}"
+        yield f"     hint: {facts['hint']}"
         return
     duplicates = facts.get("duplicate_rows")
     more = "" if duplicates is None else f", {duplicates:,} of them repeated"
-    yield f"  {facts['rows']:,} rows{more} × {len(facts['columns']):,} columns ({facts['format']})"
+    yield f"  {counted(facts['rows'], 'row')}{more} × {counted(len(facts['columns']), 'column')} ({facts['format']})"
     labelled = any("label" in column for column in facts["columns"])
     header = ("column", "type", "missing", "distinct", "range", "label" if labelled else "")
     yield from columns([header, *(_row(column) for column in facts["columns"])], 4)
@@ -118,12 +129,14 @@ def _lines(facts: Facts) -> Iterator[str]:
 
 
 def _row(column: Mapping[str, Any]) -> tuple[str, ...]:
+    from whyrun.artifacts.compare.result import counted
+
     around = ""
     if "minimum" in column:
         around = f"{_text(column['minimum'])} … {_text(column['maximum'])}"
     elif "shortest" in column:
         least, most = column["shortest"], column["longest"]
-        around = f"{least} characters" if least == most else f"{least} … {most} characters"
+        around = counted(most, "character") if least == most else f"{least:,} … {most:,} characters"
     distinct = f"{'~' if column.get('distinct_is_estimated') else ''}{column['distinct']:,}"
     return column["name"], column["type"], f"{column['missing']:,}", distinct, around, column.get("label", "")
 

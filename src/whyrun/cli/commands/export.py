@@ -25,8 +25,13 @@ class _FormatChoice(click.Choice[str]):
             from whyrun.errors import did_you_mean, error
 
             hint = did_you_mean(str(value), list(FORMATS)) or f"the formats are {', '.join(FORMATS)}"
+            if is_run_name(str(value)):
+                hint = f"the format comes first: `whyrun export junit {value}`"
             raise error("USAGE", f"there is no export format `{value}`", hint=hint)
         return str(value)
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        return f"The formats are {', '.join(FORMATS)}"
 
 
 @click.command(
@@ -52,9 +57,9 @@ class _FormatChoice(click.Choice[str]):
 )
 @click.argument("format_", metavar="FORMAT", type=_FormatChoice(list(FORMATS)))
 @names_and_project(is_run_name, "[RUN] [FILE]")
-@click.option("--output", "-o", metavar="PATH", help="Write this file (or folder), instead of stdout.")
-@click.option("--link", metavar="URL", default="", help="Of markdown and github: where the report is.")
-@click.option("--namespace", metavar="TEXT", default="", help="Of openlineage, instead of `whyrun:WORKFLOW`.")
+@click.option("--output", "-o", metavar="PATH", help="Write this file (or folder), instead of stdout (`-`).")
+@click.option("--link", metavar="URL", help="Of markdown and github: where the report is.")
+@click.option("--namespace", metavar="TEXT", help="Of openlineage, instead of `whyrun:WORKFLOW`.")
 @click.option("--metadata-only", is_flag=True, help="Of ro-crate, without the bytes of inputs and artifacts.")
 @click.option("--verify", is_flag=True, help="Of junit: also what `whyrun verify RUN` checks, as a suite.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was written, or without -o the export, as JSON.")
@@ -63,8 +68,8 @@ def command(
     names: tuple[str, ...],
     format_: str,
     output: str | None,
-    link: str,
-    namespace: str,
+    link: str | None,
+    namespace: str | None,
     metadata_only: bool,
     verify: bool,
     as_json: bool,
@@ -75,6 +80,7 @@ def command(
 
     if len(names) > 1:
         raise error("USAGE", "an export is of one run", hint=f"`whyrun export {format_} {names[0]}`")
+    output = None if output == "-" else output
     if FORMATS[format_].is_folder and output is None:
         raise error("USAGE", f"`{format_}` is a folder", hint=f"name a new one: `whyrun export {format_} -o FOLDER`")
     if output is not None:
@@ -82,10 +88,11 @@ def command(
     complete_last_run(project)
     options: dict[str, Any] = {"link": link, "namespace": namespace, "metadata_only": metadata_only, "verify": verify}
     for name, value in options.items():
-        if value and name not in FORMATS[format_].options:
+        if value not in (None, False) and name not in FORMATS[format_].options:
             option = f"--{name.replace('_', '-')}"
             takers = ", ".join(f"`{row.name}`" for row in FORMATS.values() if name in row.options)
             raise error("USAGE", f"`{option}` is nothing to `{format_}`", hint=f"it is an option of {takers}")
+    options["link"], options["namespace"] = checked_link(link), checked_namespace(namespace)
     subject = RunSubject(project, chosen_run(project, names[0] if names else None), **options)
     rendered = export(subject, format_)
     if output is not None:
@@ -96,6 +103,29 @@ def command(
         print_bytes(rendered.data if rendered.printed is None else rendered.printed)
     else:
         print_bytes(rendered.said)
+
+
+def checked_link(link: str | None) -> str:
+    """A page, by its whole URL or relative to this one. USAGE for what a browser would execute."""
+    from urllib.parse import urlsplit
+
+    from whyrun.errors import error
+
+    try:
+        scheme = urlsplit(link or "").scheme
+    except ValueError:
+        scheme = "?"
+    if link == "" or scheme not in ("", "http", "https"):
+        raise error("USAGE", f"`--link {link}` is no address of a page", hint="write `https://…`")
+    return link or ""
+
+
+def checked_namespace(namespace: str | None) -> str:
+    from whyrun.errors import error
+
+    if namespace is not None and not namespace.strip():
+        raise error("USAGE", "`--namespace` is empty", hint="name one, or leave the option out for `whyrun:WORKFLOW`")
+    return namespace or ""
 
 
 def _described(output: str | None, rendered: Rendered) -> dict[str, Any]:
@@ -119,25 +149,29 @@ def write(output: str, rendered: Rendered) -> None:
     import shutil
     from pathlib import Path
 
-    from whyrun.artifacts.durable import atomic_write
-    from whyrun.disk import Area
+    from whyrun.artifacts.durable import write_output
     from whyrun.errors import error
 
     try:
         if not rendered.folder:
-            atomic_write(output, rendered.data, Area.SAVED, mode=0o644)
+            if os.path.isdir(output):
+                hint = f"name a file in it: `-o {os.path.join(output, 'FILE')}`"
+                raise error("USAGE", f"`{output}` is a folder, and this export is one file", hint=hint)
+            write_output(output, rendered.data, mode=0o644)
             return
         if os.path.isdir(output) and os.listdir(output):
             hint = "choose another folder with `-o`, or empty it first"
             raise error("USAGE", f"`{output}` is a folder that is not empty: nothing is written into it", hint=hint)
+        if not os.path.isdir(output):
+            os.mkdir(output)  # not the folders above it: a wrong path is told, as it is for a file
         for relative, data in rendered.folder.items():
             path = Path(output, relative)
             path.parent.mkdir(parents=True, exist_ok=True)
             if isinstance(data, bytes):
-                atomic_write(path, data, Area.SAVED, mode=0o644)
+                write_output(path, data, mode=0o644)
             else:
                 shutil.copyfile(data, path)
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
+    except (FileNotFoundError, FileExistsError, NotADirectoryError, PermissionError) as problem:
         raise error(
             "FILE_MISSING", f"`{output}` cannot be written: {problem.strerror}", hint="check the path"
         ) from None

@@ -60,7 +60,7 @@ def command(
         data = canonical_json({"workflow": name, **facts}) + b"\n"
     else:
         data = graph_pictures.FORMATS[chosen](facts, name, with_inputs=with_inputs).encode()
-    if output is None:
+    if output in (None, "-"):
         print_bytes(data)
     else:
         check_output_file(project, "--output", output)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -118,12 +119,14 @@ def command(words: tuple[str, ...], from_commands: bool, example: str | None, as
         raise error("USAGE", f"`{words[1]}` is one argument too many", hint=hint)
     folder = words[0] if words else "."
     if example is None:
-        _create(folder, FILES, "echo more words >> texts/sun.txt && whyrun explain", as_json=as_json)
+        then = "echo more words >> texts/sun.txt && whyrun explain"
+        _create(folder, FILES, then, "whyrun init my-project", as_json=as_json)
         return
     from importlib import import_module
 
     files: dict[str, str] = import_module(f"whyrun.cli.starters.{example}").FILES
-    _create(folder, files, "cat README.md         what to change next", as_json=as_json)
+    elsewhere = f"whyrun init --example {example} my-project"
+    _create(folder, files, "cat README.md         what to change next", elsewhere, as_json=as_json)
 
 
 def _from_commands(commands: tuple[str, ...], *, as_json: bool) -> None:
@@ -161,15 +164,18 @@ def _from_commands(commands: tuple[str, ...], *, as_json: bool) -> None:
         click.get_current_context().exit(result.exit_code)
 
 
-def _create(folder: str, files: dict[str, str], then: str, *, as_json: bool) -> None:
+def _create(folder: str, files: dict[str, str], then: str, elsewhere: str, *, as_json: bool) -> None:
+    """`then`: the last line of what to do next. `elsewhere`: the command for another folder, if this one is taken."""
     from whyrun.cli.output import print_json
     from whyrun.errors import Diagnostic, InvalidError, error
 
     root = Path(folder)
-    taken = [name for name in files if (root / name).exists() or (root / name).is_symlink()]
+    taken = [f"`{path}` exists already" for name in files if os.path.lexists(path := root / name)]
+    folders = dict.fromkeys(above for name in files for above in (root / name).parents)
+    taken += [f"`{path}` is no folder" for path in folders if os.path.lexists(path) and not path.is_dir()]
     if taken:
-        hint = "name another folder, such as `whyrun init my-project`"
-        raise InvalidError(Diagnostic("NAME_TAKEN", f"`{root / name}` exists already", hint=hint) for name in taken)
+        hint = f"name another folder, such as `{elsewhere}`"
+        raise InvalidError(Diagnostic("NAME_TAKEN", what, hint=hint) for what in taken)
     try:
         for name, text in files.items():
             path = root / name

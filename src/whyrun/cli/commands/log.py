@@ -10,7 +10,7 @@ import click
 
 from whyrun.cli.broken_pipe import reader_is_gone
 from whyrun.cli.options import names_and_project, time_options
-from whyrun.cli.output import complete_last_run, local_time, print_lines, printed_lines, traceback_lines
+from whyrun.cli.output import complete_last_run, local_time, print_lines, print_note, printed_lines, traceback_lines
 from whyrun.console.lines import TaskStatus
 from whyrun.facts.history import event_details, event_names, status_of, step_of
 from whyrun.facts.show import step_logs
@@ -77,16 +77,20 @@ def command(
         raise error("USAGE", f"`--all` shows all runs, not only {names[0]}", hint="omit one of them")
     chosen = _all_runs(project, follow) if all_runs else [_chosen_run(project, names)]
     wanted = _filter(project, job, status, event, span, text)
+    shown = False
     for run in chosen:
         number = 0
         for number, line in enumerate(_lines(project, run, follow), 1):
             fields = _decoded(run, number, line)
             if wanted(fields):
+                shown = True
                 _print(project, run, line, fields, name_run=all_runs, output=output, as_json=as_json)
                 if reader_is_gone():  # otherwise `--follow` would go on until the run ends
                     return
         if not number:
             raise log_without_start(run)
+    if not shown and not follow:
+        print_note(f"no event of {'any run' if all_runs else run.name} is like this")
 
 
 def _print(

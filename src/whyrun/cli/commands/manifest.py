@@ -46,9 +46,13 @@ def command(
         hint = "write `whyrun manifest init FILES...`"
         raise error("USAGE", "the command takes `init` and the data files", hint=hint)
     files = [Path(word) for word in words[1:]]
+    seen: dict[str, Path] = {}
     for file in files:
         if not file.is_file():
             raise error("FILE_MISSING", f"`{file}` is not a file", hint="check the path")
+        if (first := seen.setdefault(os.path.realpath(file), file)) is not file:
+            same = f"`{file}` is named twice" if first == file else f"`{file}` is the same file as `{first}`"
+            raise error("NAME_TAKEN", same, hint="name each file once")
     target = Path(output) if output is not None else Path(_common_folder(files)) / "manifest.json"
     manifest = _manifest(files, target, primary, auxiliary)
     if as_json:

@@ -260,14 +260,13 @@ def command(
 def save_plan(path: str, found: Planned, project: Project) -> None:
     import shlex
 
-    from whyrun.artifacts.durable import atomic_write
-    from whyrun.disk import Area
+    from whyrun.artifacts.durable import write_output
     from whyrun.errors import error
     from whyrun.snapshot.history.replay import snapshot_identity
 
     check_overwrite(path)
     try:
-        atomic_write(path, found.plan.to_bytes(snapshot_identity(found.snapshot)), Area.SAVED)
+        write_output(path, found.plan.to_bytes(snapshot_identity(found.snapshot)))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as problem:
         raise error("FILE_MISSING", f"`{path}` cannot be written: {problem.strerror}", hint="check the path") from None
     run = f"whyrun run --plan {shlex.quote(path)}{command_arguments(project)}"

@@ -39,8 +39,6 @@ def command(
       whyrun report r0002 -o r0002.html
       whyrun report --media none --logs
     """
-    import os
-
     from whyrun.cli.commands.view import known_commands
     from whyrun.cli.output import note_running, print_json, print_lines, print_note
     from whyrun.errors import error
@@ -57,7 +55,7 @@ def command(
     state = load_state(project, names[0] if names else None)
     report = make_report(state, Views(known_commands()), ReportOptions(media, logs))
     write_report(output, report)
-    size = os.path.getsize(output)
+    size = len(report.data)
     if as_json:
         print_json({"path": output, "size": size, "run": state.at, "left_out": report.left_out})
         return

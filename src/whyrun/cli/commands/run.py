@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -39,7 +41,25 @@ if TYPE_CHECKING:
     from whyrun.snapshot.snapshot import PlanningSnapshot
 
 
+def _budget_in_one_word(function: Any) -> Any:
+    """Refuse `--budget 5 EUR` without quotes, where `EUR` would be the workflow file."""
+
+    @wraps(function)
+    def checked(file: str | None, budget: str | None, **rest: Any) -> Any:
+        if budget is not None and file is not None and not os.path.exists(file):
+            from whyrun.errors import error
+            from whyrun.money import is_amount
+
+            if is_amount(amount := f"{budget} {file.upper()}"):
+                what = f"`--budget {budget} {file}` is two arguments"
+                raise error("USAGE", what, hint=f"write `--budget '{amount}'`")
+        return function(file=file, budget=budget, **rest)
+
+    return checked
+
+
 @click.command("run")
+@_budget_in_one_word
 @project_options
 @plan_options
 @execution_options
@@ -323,6 +343,7 @@ def money_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot)
 def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:
     """The final failures, read from the log."""
     from whyrun.console.render import Failure
+    from whyrun.errors import WhyrunError
     from whyrun.execution.recording.failure_notes import FailedStep, failure_note
     from whyrun.log.outcomes import fold_outcome
 
@@ -331,10 +352,14 @@ def failures_of(project: Project, result: RunResult | CompareResult) -> list[Fai
     outcome = fold_outcome(project.state.run(result.run).events())
     backend = outcome.start.backend if outcome.start is not None else ""
     failures = []
+    graph = project.graph
+    with suppress(WhyrunError):  # the files may have changed since; the failures are told all the same
+        graph = project.settled_graph()
     for step, f in outcome.failures.items():
-        table, _ = project.graph.table_at(project.graph.node_of[step])
-        failed = FailedStep(project.graph, table, backend, f.error_type, f.error, project.folder)
-        note = failure_note(failed) if f.status == "FAILED" else ""
+        node = graph.node_of.get(step)  # a loop over a result may have other instances by now
+        table = None if node is None else graph.table_at(node)[0]
+        failed = None if table is None else FailedStep(graph, table, backend, f.error_type, f.error, project.folder)
+        note = failure_note(failed) if failed is not None and f.status == "FAILED" else ""
         location = failure_location(f.traceback, project.folder)
         failures.append(Failure(step, f.status, f.error_type, f.error, location, note, bool(f.traceback)))
     return failures

@@ -48,7 +48,7 @@ def command(project: Project, by: By, span: TimeSpan, as_csv: bool, as_json: boo
     elif as_csv:
         print_bytes(_csv(rows, by))
     else:
-        print_lines(_lines(project.workflow.name, by, rows, len(stones)))
+        print_lines(_lines(project.workflow.name, by, rows, len(stones), span))
 
 
 def _csv(rows: Sequence[StatsRow], by: str) -> bytes:
@@ -68,11 +68,13 @@ def _csv(rows: Sequence[StatsRow], by: str) -> bytes:
     return text.getvalue().encode()
 
 
-def _lines(workflow: str, by: str, rows: Sequence[StatsRow], pruned: int) -> Iterator[str]:
+def _lines(workflow: str, by: str, rows: Sequence[StatsRow], pruned: int, span: TimeSpan) -> Iterator[str]:
+    from whyrun.cli.options import TimeSpan
     from whyrun.console.lines import count
 
     if not rows:
-        yield f"no run of {workflow} has executed or reused a step in this time"
+        when = "yet" if span == TimeSpan() else "in this time"
+        yield f"no run of {workflow} has executed or reused a step {when}"
     else:
         costs = "spent" if any(row.spent for row in rows) else ""
         head = (by, "runs", "executed", "failed", "retries", "reused", "hits", "time", "median", "longest", costs)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any, Literal
 
+from whyrun.ids import without_indices
 from whyrun.log import events as ev
 from whyrun.log.runs import RunRef
 from whyrun.money import Totals
@@ -87,7 +88,7 @@ def stats_rows(runs: Iterable[RunRef], by: By, since: str = "", until: str = "~"
                 actions[event.step_id] = event.driver
             if step is None or not since <= event.ts <= until:
                 continue
-            key = step.removeprefix("Job:").partition("[")[0], actions.get(step, "")
+            key = without_indices(step).removeprefix("Job:"), actions.get(step, "")
             _count(rows.setdefault(key, StatsRow("")), event, run.name)
     return _grouped({key: row for key, row in rows.items() if row.runs}, by)
 

@@ -408,7 +408,7 @@ def check_plan(folder: Path, event: ev.PlanComputed, mention: Mention, findings:
     expected, actual = event.plan_sha256, _plan_digest(data, event.log_position)
     if actual == expected:
         return json.loads(data)
-    what = f"the file is not the plan of line {mention.line} of the log says"
+    what = f"the file is not the plan that line {mention.line} of the log names"
     findings.add(VerifyProblem("file", run, str(file), what, expected=expected, found=actual, hint=PLAN_AGAIN))
     return None
 

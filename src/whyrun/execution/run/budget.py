@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Collection
 from dataclasses import dataclass
 from decimal import Decimal
@@ -9,13 +11,13 @@ from typing import NamedTuple
 
 from whyrun.errors import WhyrunError, error
 from whyrun.execution.backends.registry import RunOptions
-from whyrun.money import DEFAULT_CURRENCY, Totals, add, check_currency, decimal, shown
+from whyrun.money import DEFAULT_CURRENCY, Totals, add, check_currency, decimal, meant_amount, shown
 from whyrun.planning.answers.prices import Prices, prices_of
 from whyrun.planning.plan import Plan
 from whyrun.project import Project
 from whyrun.snapshot.snapshot import PlanningSnapshot
 
-_HINT = "write an amount such as `--budget 5`, or `--budget '5 EUR'`"
+_NUMBER = re.compile(r"-?[0-9.]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +34,16 @@ class Budget:
         try:
             return cls(decimal("a budget", number), check_currency(currency.strip() or DEFAULT_CURRENCY))
         except ValueError as wrong:
-            raise error("USAGE", str(wrong), hint=_HINT) from None
+            what = (
+                str(wrong)
+                if _NUMBER.fullmatch(number)
+                else f"a budget is an amount, such as `5 EUR`, not `{text:.100}`"
+            )
+            meant = meant_amount(text)
+            hint = "write an amount such as `--budget 5`, or `--budget '5 EUR'`"
+            raise error(
+                "USAGE", what, hint=hint if meant is None else f"write `--budget {shlex.quote(meant)}`"
+            ) from None
 
     def __str__(self) -> str:
         return shown(self.amount, self.currency)

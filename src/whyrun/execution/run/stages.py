@@ -26,7 +26,7 @@ from whyrun.planning.consume import Consumption, Entry, Members
 from whyrun.planning.judge import Judge
 from whyrun.planning.plan import Plan, PlannedJob, PlanOptions
 from whyrun.planning.reasons import Forced
-from whyrun.planning.stages import compute_stage, open_source, steps_before, with_stages
+from whyrun.planning.stages import compute_stage, open_source, settled_stage, steps_before, with_stages
 from whyrun.snapshot.actions.known_inputs import with_estimates
 from whyrun.snapshot.build import build_planning_snapshot
 from whyrun.snapshot.history.replay import stage_blob
@@ -65,10 +65,10 @@ class StagePlanner:
         self.history: History = project.history()
         self.observer = SteadyObserver(project.observer())
 
-    def snapshot(self, first: PlanningSnapshot, made: _Made) -> PlanningSnapshot:
-        """`first`: of the first plan of the run. `made`: what is known beside it."""
-        project, results = self.project, first.dependency_graph.results
-        known = results.taken | results.refused.keys()
+    def snapshot(self, first: PlanningSnapshot, made: _Made, known: frozenset[str]) -> PlanningSnapshot:
+        """`first`: of the first plan of the run. `made`: what is known beside it. `known`: results of earlier runs that
+        loops go over."""
+        project = self.project
         graph = project.expand(project.workflow, project.inputs, recorded_results(self.history, known, made))
         graph = project.with_asked_outputs(graph)
         if problems := project.parameter_problems(graph):
@@ -90,6 +90,7 @@ class Stages:
         self._planner, self._first, self._first_plan, self._first_sha256 = planner, first, plan, snapshot_sha256
         self.plans: dict[str, Plan] = {}  # by the job that is the source, in the order in which they were made
         self._made: _Made = {}  # all that stages know of
+        self._known: dict[str, frozenset[str]] = {}  # by source as well: the results of earlier runs that it knows
         self._problems: dict[str, str] = {}  # result or job that is a source → why no instances could be planned
 
     def examine(self, runner: Runner, node: int, table: JobTable, position: int) -> None:
@@ -99,7 +100,7 @@ class Stages:
         assert source is not None
         id_, maker = graph.artifact_id(source), graph.node(source)
         job = graph.job_id(maker)
-        if runner.states[maker] == "inactive":
+        if maker in runner.states and runner.states[maker] == "inactive":
             runner.outcomes.inactive(table, position, Consumption(inactive_by=id_))
             runner.scheduler.move(node, "deactivate")
         elif runner.states.has_failed(maker):
@@ -120,13 +121,18 @@ class Stages:
         graph, results = runner.graph, runner.results
         steps = sorted(steps_before(graph, source, runner.states))
         made = {graph.job_id(node): results.made_by(node) for node in steps}
-        snapshot = self._planner.snapshot(self._first, made)
-        before = [self._first_plan, *(plan for by, plan in self.plans.items() if by in made)]
-        stage = compute_stage(
-            snapshot, self._first_plan.options, job, {each.id: each for plan in before for each in plan.jobs}
-        )
-        self._made |= made
-        all_known = snapshot if len(self._made) == len(made) else self._planner.snapshot(self._first, self._made)
+        by = [source for source in self.plans if source in made]
+        before = {each.id: each for plan in (self._first_plan, *map(self.plans.__getitem__, by)) for each in plan.jobs}
+        known = _known(self._first).union(*map(self._known.__getitem__, by))
+        first, options = self._first, self._first_plan.options
+        snapshot = settled_stage(lambda now: self._planner.snapshot(first, made, now), options, job, before, known)
+        stage = compute_stage(snapshot, options, job, before)
+        known, all_made = _known(snapshot), self._made | made
+        all_known = snapshot
+        if len(all_made) > len(made):
+            all_known = self._planner.snapshot(first, all_made, known.union(*self._known.values()))
+        # Only now: what a refused stage knows counts for no other one.
+        self._made, self._known[job] = all_made, known
         self._problems |= {id_: _told(problem) for id_, problem in stage.refused.items()}
         self.plans[job] = stage.plan
         self._record(runner, snapshot, stage.plan, told=bool(stage.plan.totals["jobs"] or not stage.refused))
@@ -154,6 +160,12 @@ class Stages:
         if told:
             text = f"{plan.source} has ended: {_in_words(plan)}"
             recorder.reporter.planned([job.id for job in plan.planned], text)
+
+
+def _known(snapshot: PlanningSnapshot) -> frozenset[str]:
+    """The results of earlier runs and of this one that loops go over."""
+    results = snapshot.dependency_graph.results
+    return frozenset((*results.taken, *results.refused))
 
 
 def _told(problem: Diagnostic) -> str:

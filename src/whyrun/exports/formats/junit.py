@@ -66,7 +66,7 @@ def _steps(record: RunRecord) -> _Suite:
         "run": record.run, "mode": record.mode, "state": record.state, "outcome": record.outcome,
         "unfinished": "true" if record.unfinished else "false", "backend": record.backend,
         "whyrun": record.engine_version, "up_to_date": str(record.up_to_date), "spent": record.spent().text(),
-    }  # fmt: skip
+    } | ({"note": record.without_plan} if record.without_plan else {})  # fmt: skip
     suite = _Suite(f"{record.workflow} {record.run}", properties)
     for step in record.ordered():
         case = _Case(step, record)

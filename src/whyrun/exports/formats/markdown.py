@@ -45,6 +45,8 @@ def markdown(record: RunRecord, link: str = "", most: int = MOST_BYTES) -> bytes
 def _blocks(record: RunRecord, link: str) -> Iterator[str]:
     yield f"## {code(record.workflow)} {record.run}: {state_text(record)}\n"
     yield _headline(record)
+    if record.without_plan:
+        yield f"\n{record.without_plan.capitalize()}."
     if link:
         yield f"\n[Report](<{_url(link)}>)"
     if record.error and not _failures(record):

@@ -17,7 +17,7 @@ import msgspec
 
 from whyrun.exports.formats.markdown import markdown
 from whyrun.exports.record import Attempt, Output, Rendered, RunRecord, Step, Subject
-from whyrun.ids import by_number
+from whyrun.ids import by_number, without_indices
 
 METADATA = "ro-crate-metadata.json"
 ACTIONS = 1000
@@ -143,7 +143,7 @@ class _Crate:
             tools[tool["@id"]] = tool
             about = {"name": job, "position": str(position), "workExample": tool}
             steps.append(self.add(f"#step/{quoted(job)}", "HowToStep", **about))
-        parameters = {one.id.partition("[")[0]: _kind(one.value, one.size) for one in record.inputs}
+        parameters = {without_indices(one.id): _kind(one.value, one.size) for one in record.inputs}
         outputs = {_output_name(one): _KINDS.get(one.type, "File") for step in record.steps.values()
                    for one in step.outputs if not one.is_leaf}  # fmt: skip
         return self.add(
@@ -163,7 +163,7 @@ class _Crate:
     # --- data ---
 
     def input(self, id_: str, sha256: str, value: Any, size: int | None) -> Reference:
-        example = f"#input/{quoted(id_.partition(':')[2].partition('[')[0])}"
+        example = f"#input/{quoted(without_indices(id_).partition(':')[2])}"
         if value is not msgspec.UNSET:
             return self.value(id_, sha256, value, example)
         return self.file(id_, sha256, size=size, example=example)
@@ -308,7 +308,7 @@ def _begin(step: Step) -> tuple[str, Any]:
 
 
 def _output_name(one: Output) -> str:
-    return one.id.partition(":")[2].partition("[")[0]
+    return without_indices(one.id).partition(":")[2]
 
 
 def _once(references: Iterable[Reference]) -> list[Reference]:

@@ -277,12 +277,14 @@ class _FileReader:
     def _budget(self, node: Node) -> str | None:
         # The text: a number is taken as it is written.
         text = node.text if isinstance(node, Scalar) and not isinstance(node.value, bool) else ""
-        from whyrun.money import is_amount  # imported late: decimals take time to import
+        from whyrun.money import is_amount, meant_amount  # imported late: decimals take time to import
 
         if is_amount(text):
             return text
         what = f"`{text}`" if text else kind_of(node)
-        self.jobs.wrong(node, f"a budget is an amount, such as `5` or `5 EUR`, not {what}", "write `budget: 5 EUR`")
+        meant = meant_amount(text)
+        hint = "write `budget: 5`, or `budget: 5 EUR`" if meant is None else f"write `budget: {meant}`"
+        self.jobs.wrong(node, f"a budget is an amount, such as `5` or `5 EUR`, not {what}", hint)
         return None
 
     def _composition(

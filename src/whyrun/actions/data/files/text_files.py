@@ -29,11 +29,11 @@ def header(path: Path, delimiter: str, encoding: str) -> list[str]:
     try:
         with path.open(encoding=_PYTHON_ENCODING[encoding], newline="") as file:
             found = next(csv.reader(file, delimiter=delimiter, strict=True), None)
-    except UnicodeError as problem:
+    except UnicodeError:  # where is not known: whole blocks are decoded
         with path.open("rb") as raw:
             wide = raw.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
         other = "utf-16" if wide else "latin-1" if encoding == "utf-8" else "utf-8"
-        raise UnreadableTable(f"its header is not {encoding} text: {problem}; is it `encoding: {other}`?") from None
+        raise UnreadableTable(f"it is not {encoding} text", f"is it `encoding: {other}`?") from None
     except csv.Error as problem:
         raise UnreadableTable(f"its header cannot be split at `{delimiter}`: {problem}") from None
     if not found:
