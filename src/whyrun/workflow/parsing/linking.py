@@ -270,7 +270,9 @@ class _File:
             feeds=feeds,
             varying=frozenset(name for name, each in given.items() if self._varies(each)),
         )
-        return replace(decl, workflow=self.linker.file(decl.workflow, inner), with_=given, condition=None, needs=())
+        results = {name: feed.ref for name, feed in feeds.items()}
+        file = self.linker.file(decl.workflow, inner)
+        return replace(decl, workflow=file, with_=given, condition=None, needs=(), feeds=results)
 
     def _runs_for_results(self, decl: ImportDecl, what: str) -> bool:
         """Whether `for:` has a loop over an input that a result feeds, which is refused where it is handed in."""
