@@ -34,7 +34,7 @@ _WORDS = lazy_regex(r"(?:(?!(?i:inf|nan|infinity)(?:\n|\Z))[A-Za-z_][A-Za-z0-9_.
 _STAR = lazy_regex(r"(?<![^./\[])\*(?![^./\[\]])")  # a whole name or index, not a star inside a quoted one
 _INDEX_TEXT = r'\[(?:"(?:[^"\\]|\\.)*"|[^\[\]"]+)\]'
 _INDEX = lazy_regex(_INDEX_TEXT)
-_SEGMENT = lazy_regex(rf"(?:{_INDEX_TEXT}|[^.\[])+")
+_PIECE = lazy_regex(rf"([^./\[]+)((?:{_INDEX_TEXT})*)([./]?)")
 _NUMBERED = lazy_regex(r"\[(-?[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?)\]")
 _FILE_NAME_LIMIT = 200
 _SHOWN = 300  # characters of an ID in a message
@@ -281,17 +281,17 @@ def any_index(id_: str) -> str:
 def shape_of(pattern: str, id_: str) -> str:
     """The pattern like this one that matches an ID with imports or more indices: `Job:*` and `Job:Fit[9]` give
     `Job:*[*]`."""
-    kind, _, rest = any_index(id_).partition(":")
-    imports, _, path = rest.rpartition("/")
-    own = _segments(pattern.partition(":")[2])
-    parts = []
-    for number, segment in enumerate(_segments(path)):
-        head, brackets, indices = segment.partition("[")
-        starred = number < len(own) and own[number].partition("[")[0] == "*"
-        parts.append(("*" if starred else head) + brackets + indices)
-    if own[0].partition("[")[0] == "*":
-        imports = "/".join("*" + part[len(part.partition("[")[0]) :] for part in imports.split("/")) if imports else ""
-    return f"{kind}:{imports}{'/' if imports else ''}{'.'.join(parts)}"
+    kind, _, path = id_.partition(":")
+    given, parts = pieces(pattern.partition(":")[2]), pieces(path)
+    inside = sum(after == "/" for _, _, after in parts) - sum(after == "/" for _, _, after in given)
+    if inside < 0:
+        return any_index(id_)
+    padded: list[tuple[str, list[str], str]] = [(given[0][0], [], "")] * inside + given + [("", [], "")] * len(parts)
+    texts = []
+    for (name, full, after), (head, indices, _) in zip(parts, padded, strict=False):
+        kept = indices if len(indices) <= len(full) else []
+        texts.append(("*" if head == "*" else name) + "".join(kept) + "[*]" * (len(full) - len(kept)) + after)
+    return f"{kind}:{''.join(texts)}"
 
 
 class IdPattern:
@@ -332,13 +332,12 @@ class IdPattern:
             return None  # a `*` for an index stands for one index, as everybody reads it
         name, any_indices = r"[A-Za-z_][A-Za-z0-9_-]*", f"(?:{_INDEX.pattern})*"
         out = [re.escape(kind + ":")]
-        for segment in _segments(rest):
-            head, brackets, indices = segment.partition("[")
-            in_folder = re.escape(head).replace(r"\*", name).replace("/", f"{any_indices}/")
-            out.append(rf"(?:{name}{any_indices}/)*{name}" if head == "*" else in_folder)
-            out.append(re.escape(brackets + indices).replace(r"\[\*\]", _INDEX.pattern) + any_indices)
-            out.append(r"\.")
-        return re.compile("".join(out[:-1]))
+        for number, (head, indices, after) in enumerate(pieces(rest)):
+            in_any_folder = f"(?:{name}{any_indices}/)*" if head == "*" and number == 0 else ""
+            out.append(in_any_folder + (name if head == "*" else re.escape(head)))
+            out += [_INDEX.pattern if index == "[*]" else re.escape(index) for index in indices]
+            out.append(any_indices + re.escape(after))
+        return re.compile("".join(out))
 
     def reads_as(self, text: str) -> bool:
         """Whether a reader may expect the pattern to match this ID: `Job:*` reads as all jobs, with their indices and
@@ -346,9 +345,10 @@ class IdPattern:
         return self._as_read is not None and self._as_read.fullmatch(text) is not None
 
 
-def _segments(path: str) -> list[str]:
-    """Split `ThenImage[0].caption` at the dots outside its indices."""
-    return [part.group() for part in _SEGMENT.finditer(path)]
+def pieces(path: str) -> list[tuple[str, list[str], str]]:
+    """Split `Shot[0]/Picture.Image[1]` at the dots and slashes outside its indices: each name, its indices, and the
+    character behind it."""
+    return [(name, _INDEX.findall(indices), after) for name, indices, after in _PIECE.findall(path)]
 
 
 def _is_text(value: str) -> bool:

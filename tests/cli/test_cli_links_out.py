@@ -110,7 +110,7 @@ def test_each_folder_is_looked_at_once(tmp_path: Path, monkeypatch: pytest.Monke
     lab = Lab(folder)
     opened = lab.opened()
     planned = compute_execution_plan(opened.snapshot()).planned
-    checks.check_folders(opened, [job.node for job in planned])
+    checks.check_folders(opened.folder, opened.graph, [job.node for job in planned])
     assert sorted(looked) == ["fine", "outl", "outl/deep", "outl/deep/0", "outl/deep/1", "outl/deep/2"]
 
 

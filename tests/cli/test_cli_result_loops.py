@@ -111,3 +111,14 @@ def test_an_export_knows_the_reasons_of_the_stages_of_a_run(folder: Path) -> Non
     summary = whyrun(folder, "export", "markdown", "r0003").out
     assert "\n3 succeeded, 2 up to date; " in summary
     assert "| `Job:Clip[2]` | succeeded | `MISSING_OUTPUT` `Artifact:Clip.Frame[2]` |" in summary
+
+
+def test_a_step_of_a_stage_fails(folder: Path) -> None:
+    """The graph before the run does not have it."""
+    code = CODE.replace("def clip(i):", "def clip(i):\n    if i == 2: raise ValueError('not 2')\n   ")
+    (folder / "s.py").write_text(code)
+    ran = whyrun(folder, "run", "--set", "N=3", "--json")
+    assert ran.code == 1, ran.err
+    assert "Job:Clip[2]  ValueError: not 2  (s.py:3)" in ran.err
+    assert "r0003 failed" in ran.err
+    assert [(failed["id"], failed["error"]) for failed in ran.json["failed"]] == [("Job:Clip[2]", "not 2")]

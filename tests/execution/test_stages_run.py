@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import resource
 import signal
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from project_lab import NOT_TRACED, Lab, Process, wait_until
+from whyrun.errors import WhyrunError
 from whyrun.facts.plans import plan_of_run
 from whyrun.log import events as ev
 from whyrun.log.journal import STAGES_FILE
@@ -146,3 +149,73 @@ def test_a_budget_holds_instances_back_that_it_cannot_pay(project: Make) -> None
     ran = lab.run(sets=["N=3"], budget="2", jobs=1)
     assert (ran.exit_code, ran.held, ran.blocked) == (1, ["Job:Clip[2]"], {"Job:Tail": ["Job:Clip[2]"]})
     assert ran.executed == ["Job:Clip[0]", "Job:Clip[1]", "Job:Long", "Job:Script"]
+
+
+SIDE_BY_SIDE = """\
+workflow: p
+inputs: {D: {type: json, default: {a: [n1], b: ["1"], c: [z]}}}
+loops:
+  x: {each: jobs.A.outputs.K}
+  y: {each: jobs.B.outputs.K}
+  z: {each: jobs.C.outputs.K}
+jobs:
+  A: {uses: python, with: {call: "s:cut", who: a, d: "${{ inputs.D }}"}, outputs: {K: {type: "string[]"}}}
+  B: {uses: python, needs: [A], with: {call: "s:cut", who: b, d: "${{ inputs.D }}"}, outputs: {K: {type: "string[]"}}}
+  C: {uses: python, with: {call: "s:cut", who: c, d: "${{ inputs.D }}"}, outputs: {K: {type: "string[]"}}}
+  DA:
+    for: [x]
+    uses: python
+    with: {call: "s:draw", t: "${{ jobs.A.outputs.K[x] }}"}
+    outputs: {P: {type: string, path: "o/${{ x }}.txt"}}
+  DB:
+    for: [y]
+    uses: python
+    with: {call: "s:draw", t: "${{ jobs.B.outputs.K[y] }}"}
+    outputs: {P: {type: string, path: "o/PATH${{ y }}.txt"}}
+  DC:
+    for: [z]
+    uses: python
+    with: {call: "s:draw", t: "${{ jobs.C.outputs.K[z] }}"}
+    outputs: {P: {type: string, path: "c/${{ z }}.txt"}}
+"""
+CUT = """\
+def cut(who, d): return {"K": {word: word for word in d[who]}}
+def draw(t): return {"P": t}
+"""
+
+
+def test_a_stage_that_is_refused_leaves_the_others_as_they_are(project: Make) -> None:
+    """`A` has ended before `B` begins, and `C` may end before or after both."""
+    lab = project(SIDE_BY_SIDE.replace("PATH", "n"), {"s.py": CUT, **NOT_TRACED})
+    ran = lab.run()
+    assert ran.executed == ["Job:A", "Job:B", "Job:C", "Job:DA[n1]", "Job:DC[z]"]
+    assert ran.blocked == {"Job:DB[?]": ["Job:B"]}
+    (problem,) = (event.problem for event in ran.of(ev.StepBlocked))
+    assert isinstance(problem, str)
+    assert problem.startswith("DUPLICATE_OUTPUT_PATH: `o/n1.txt` would be written by both")
+
+
+def test_jobs_with_open_loops_share_a_folder(project: Make) -> None:
+    """What their instances are called is not known yet, so it is no conflict."""
+    lab = project(SIDE_BY_SIDE.replace("PATH", ""), {"s.py": CUT, **NOT_TRACED})
+    lab.succeed()
+    assert sorted(path.name for path in (lab.root / "o").iterdir()) == ["1.txt", "n1.txt"]
+
+
+def test_what_no_instance_could_do_is_refused_before_the_source_is_paid(
+    project: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = project(TEXT, {"s.py": WAITING, **NOT_TRACED})
+    with monkeypatch.context() as limited:
+        limited.setattr(resource, "getrlimit", lambda _: (4000, 4000))
+        with pytest.raises(WhyrunError) as refused:
+            lab.run(jobs=5000)
+    assert [problem.code for problem in refused.value.diagnostics] == ["BACKEND_UNAVAILABLE"]
+    (tmp_path / "elsewhere").mkdir()
+    (lab.root / "out").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WhyrunError) as refused:
+        lab.run()
+    (problem,) = refused.value.diagnostics
+    message = "`out/f-?.json` would be written through the link `out`, which leads out of the project"
+    assert (problem.code, problem.message) == ("PATH_OUTSIDE", message)
+    assert (lab.runs(), (lab.root / "scripts").exists()) == ([], False)

@@ -273,6 +273,35 @@ def test_a_loop_over_a_result_in_an_import(project: Make) -> None:
     check_replay(lab, ran)
 
 
+def test_an_array_that_was_handed_in_is_handed_on(project: Make) -> None:
+    inner = """\
+workflow: inner
+inputs: {Words: {type: "string[]"}}
+loops: {word: {each: inputs.Words}}
+jobs:
+  Clip:
+    for: [word]
+    uses: python
+    with: {call: "v:clip", word: "${{ inputs.Words[word] }}", clip: 0}
+    outputs: {Frame: {type: string}}
+"""
+    middle = """\
+workflow: middle
+inputs: {Items: {type: "string[]"}}
+imports: {In: {workflow: ./inner.yaml, with: {Words: "${{ inputs.Items }}"}}}
+jobs: {All: {uses: python, with: {call: "v:all", frames: "${{ inputs.Items }}"}, outputs: {All: {type: json}}}}
+"""
+    outer = """\
+workflow: w
+imports: {V: {workflow: ./middle.yaml, with: {Items: "${{ jobs.Mk.outputs.Parts }}"}}}
+jobs: {Mk: {uses: python, with: {call: "v:make"}, outputs: {Parts: {type: "string[]"}}}}
+"""
+    code = IMPORTED_CODE + 'def make(): return {"Parts": ["one", "two"]}\n'
+    lab = project(outer, {"middle.yaml": middle, "inner.yaml": inner, "v.py": code, **NOT_TRACED})
+    assert lab.succeed().executed == ["Job:Mk", "Job:V/All", "Job:V/In/Clip[0]", "Job:V/In/Clip[1]"]
+    assert lab.content("Artifact:V/All.All") == ["one", "two"]
+
+
 def test_a_saved_plan_executes_its_open_entries(project: Make) -> None:
     lab = project(CHAIN, {"c.py": CHAIN_CODE, **NOT_TRACED})
     snapshot = lab.snapshot()

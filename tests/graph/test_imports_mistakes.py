@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
 from test_imports_with_keys import FILES, MAIN
 
 from project_lab import Lab
+from whyrun.errors import WhyrunError
+from whyrun.facts.subjects import find_subjects
 
 Make = Callable[..., Lab]
 PORTRAIT = '"${{ jobs.Image.outputs.Image[celebrity] }}"'
 STYLE = 'Style: "as ${{ celebrity }}"'
+CLIPS = "write `jobs.Video.Clip.outputs.Got[:, :]`"
 FOR = "    for: [celebrity]\n    if"
 
 
@@ -42,6 +46,17 @@ FOR = "    for: [celebrity]\n    if"
         (STYLE, 'Style: "${{ inputs.Names[celebrity-1] }}"',
          ("EXPRESSION_FORBIDDEN", 12, "input `Style` of import `Video` takes the neighbour `[celebrity-1]`, which the "
           "first or last one lacks", "let a job of this workflow choose with `first(…)`, and hand in its result")),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "jobs.Video/Clip.outputs.Got[:, :]",
+         ("UNKNOWN_REFERENCE", 31, "`jobs.Video/Clip.outputs.Got[:, :]` is no reference", CLIPS)),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "jobs.Video[:].Clip.outputs.Got[:]",
+         ("UNKNOWN_REFERENCE", 31, "`jobs.Video[:].Clip.outputs.Got[:]` is no reference", CLIPS)),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "imports.Video.Clip.outputs.Got[:, :]",
+         ("UNKNOWN_REFERENCE", 31, "`imports.Video.Clip.outputs.Got[:, :]` is no reference", CLIPS)),
+        ("jobs.Video.Clip.outputs.Got[:, :]", "imports.Video.Clip.outputs.Got",
+         ("UNKNOWN_REFERENCE", 31, "`imports.Video.Clip.outputs.Got` is no reference", CLIPS)),
+        (PORTRAIT, "jobs.Image.outputs.Image",
+         ("INPUT_TYPE", 12, "input `Portrait` of import `Video` is a text, and `jobs.Image.outputs.Image` is a text",
+          "write `${{ jobs.Image.outputs.Image }}` for what it names")),
         ("jobs.Video.Film.outputs.Got[celebrity]", "jobs.Video.Film.outputs.Got",
          ("LOOP_MISMATCH", 23, "job `Video/Film` runs for [celebrity]: its output `Got` needs an index",
           "write `Got[celebrity]` for one, `Got[:]` for all")),
@@ -51,6 +66,37 @@ def test_keys_and_values(project: Make, old: str, new: str, found: tuple[str, in
     assert MAIN.count(old) == 1
     problems = project(MAIN.replace(old, new), FILES).opened().problems
     assert [(d.code, d.line, d.message, d.hint) for d in problems] == [found]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "hint"),
+    [
+        ("Job:Video", "UNKNOWN_REFERENCE", "it is an import: name one of its jobs, such as `Job:Video[ada]/Clip[0]`, "
+         "or all with `Job:Video[*]/*[*]` and `Job:Video[*]/*`"),
+        ("Job:Video[*]", "UNKNOWN_REFERENCE", "it is an import: name one of its jobs, such as "
+         "`Job:Video[ada]/Clip[0]`, or all with `Job:Video[*]/*[*]` and `Job:Video[*]/*`"),
+        ("Job:Video[bob]", "UNKNOWN_REFERENCE", "it is an import: name one of its jobs, such as "
+         "`Job:Video[bob]/Clip[0]`, or all with `Job:Video[bob]/*[*]` and `Job:Video[bob]/*`"),
+        ("Video[bob]", "NAME_INVALID", "it is an import: name one of its jobs, such as `Job:Video[bob]/Clip[0]`, or "
+         "all with `Job:Video[bob]/*[*]` and `Job:Video[bob]/*`"),
+        ("Job:Video[eve]", "UNKNOWN_REFERENCE", "the import has `Video[ada]` to `Video[bob]`: name one of its jobs, "
+         "such as `Job:Video[ada]/Clip[0]`, or all with `Job:Video[*]/*[*]` and `Job:Video[*]/*`"),
+        ("Artifact:Video[bob]", "UNKNOWN_REFERENCE", "it is an import: name one of its artifacts, such as "
+         "`Artifact:Video[bob]/Clip.Got[0]`, or all with `Artifact:Video[bob]/*.Got[*]` and "
+         "`Artifact:Video[bob]/*.Got`"),
+        ("Job:Video.Film[bob]", "UNKNOWN_REFERENCE", "write `Job:Video[bob]/Film`"),
+        ("Artifact:Video.Clip.Got[bob][1]", "UNKNOWN_REFERENCE", "write `Artifact:Video[bob]/Clip.Got[1]`"),
+        ("Input:Video[ada]/Portrait", "UNKNOWN_REFERENCE", "it is `Artifact:Image.Image[ada]`"),
+        ("Input:Video/Portrait", "UNKNOWN_REFERENCE", "it is `Artifact:Image.Image[*]`"),
+    ],
+)  # fmt: skip
+def test_hints_for_the_name_of_an_import_lead_to_an_id(project: Make, text: str, code: str, hint: str) -> None:
+    graph = project(MAIN, FILES).opened().graph
+    with pytest.raises(WhyrunError) as caught:
+        find_subjects(graph, text)
+    assert [(d.code, d.hint) for d in caught.value.diagnostics] == [(code, hint)]
+    for id_ in re.findall("`((?:Job|Artifact):[^`]*)`", hint):
+        assert find_subjects(graph, id_), id_
 
 
 FEEDS = """\
@@ -101,7 +147,12 @@ BEFORE = "uses it before any job runs"
 
 
 def test_an_input_that_a_result_feeds_is_that_result(project: Make) -> None:
-    plan = project(FEEDS, {**OTHERS, "v.yaml": FED}).plan()
+    lab = project(FEEDS, {**OTHERS, "v.yaml": FED})
+    for text, fed_by in (("V/I/A", "J.S"), ("V/X", "J.Story"), ("V/F", "K.P[*]")):
+        with pytest.raises(WhyrunError) as caught:
+            find_subjects(lab.opened().graph, f"Input:{text}")
+        assert [d.hint for d in caught.value.diagnostics] == [f"it is `Artifact:{fed_by}`"]
+    plan = lab.plan()
     bindings = {job.id: job.bindings for job in plan.jobs}
     assert bindings["Job:V/I/Z"] == {"a": "Artifact:J.S"}  # handed on, it has no name of the files between
     assert plan.headlines()["Job:V/I/Z"] == "MISSING_OUTPUT"
@@ -159,6 +210,22 @@ def test_what_a_result_cannot_be(project: Make, old: str, new: str, code: str, m
     assert only.file.endswith("workflow.yaml")  # where it is handed in
 
 
+def test_what_a_loop_lacks_is_said_of_the_import(project: Make) -> None:
+    text = FEEDS.replace('S: "${{ jobs.J.outputs.S }}"', 'S: "${{ s }}"')
+    (only,) = project(text, {**OTHERS, "v.yaml": FED}).opened().problems
+    assert (only.code, only.message, only.hint) == (
+        "UNKNOWN_LOOP", "the loop `s` is not in this import's `for:`", "add it: `for: [s]`",
+    )  # fmt: skip
+
+
+def test_a_result_of_an_import_is_found_by_its_output(project: Make) -> None:
+    main = "jobs: {K: {uses: shell, with: {run: 'true', x: '${{ jobs.V.outputs.O }}'}}}"
+    text = "workflow: w\nimports: {V: {workflow: ./i.yaml, with: {A: a}}}\n" + main
+    (only,) = project(text, {"i.yaml": INNER}).opened().problems
+    assert (only.message, only.hint) == ("`jobs.V.outputs.O` is no reference", "write `jobs.V.Z.outputs.O`")
+    assert project(text.replace("V.outputs", "V.Z.outputs"), {"i.yaml": INNER}).opened().problems == ()
+
+
 def test_loops_over_results_are_not_for_imports(project: Make) -> None:
     text = FEEDS.replace("  V:\n", "  V:\n    for: [s]\n").replace("{values: [a, b]}", "{each: jobs.J.outputs.Parts}")
     (only,) = project(text, {**OTHERS, "v.yaml": FED}).opened().problems
@@ -181,3 +248,17 @@ def test_an_action_by_an_input_is_one_for_all_indices(project: Make) -> None:
         "`C[python]`"
     )
     assert found[0].hint == "write an import for each action"
+
+
+def test_an_import_cannot_run_for_a_list_that_was_handed_in(project: Make) -> None:
+    """Whether the import that gets the list runs once, or for each index of a loop."""
+    repeated = FED.replace("./i.yaml, with", "./i.yaml, for: [l], with")
+    each = FEEDS.replace("P: {type: file}", 'P: {type: file}, Q: {type: "file[]"}')
+    each = each.replace("jobs.J.outputs.Parts }}", "jobs.K.outputs.Q[s] }}").replace(
+        "./v.yaml", "./v.yaml\n    for: [s]"
+    )
+    for text in (FEEDS, each):
+        (only,) = project(text, {**OTHERS, "v.yaml": repeated}).opened().problems
+        message = "the input `L` gets a result of a job, and import `I` runs for `l` over it"
+        hint = "hand the list on to import `I`, whose workflow has the loop; or give it an input"
+        assert (only.code, only.message, only.hint) == ("LOOP_MISMATCH", message, hint)

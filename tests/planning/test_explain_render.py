@@ -235,6 +235,10 @@ OLD, NEW = "3fa1" + "0" * 60, "9c02" + "0" * 60
             "Input:A[0].action  3fa1… → 9c02…  (helpers.py, a/b.py)",
         ),
         (InputChanged("x", "Input:X", None, None, NEW), "x ← Input:X  9c02… (added)"),
+        (  # the only member of a fan-in went: the words are those for several
+            InputChanged("c", "Input:A[0].with.c", "Artifact:B.C[1]", OLD, NEW, None, {}),
+            "c ← Artifact:B.C[1]  3fa1… (removed), {} (added)",
+        ),
         (InputChanged("c", None, "Input:A[0].with.c", OLD, None, "a"), 'Input:A[0].with.c  "a" (removed)'),
         (InputChanged("x", "Input:X", None, OLD, OLD), "x ← Input:X  the same content in another place or form"),
         *(

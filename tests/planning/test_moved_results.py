@@ -7,10 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from project_lab import Heard, Lab, Ran
+from project_lab import NOT_TRACED, Heard, Lab, Ran
 from whyrun.errors import InvalidError
 from whyrun.execution.adopt.adopt import adopt_file
-from whyrun.planning.plan import PlanOptions, compute_execution_plan
+from whyrun.execution.backends.registry import RunOptions
+from whyrun.execution.dispatch.reusable_results import ReusableResults
+from whyrun.execution.run.session import run_workflow
+from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
 Make = Callable[..., Lab]
@@ -211,3 +214,79 @@ def test_results_move_in_the_stage_that_plans_their_whole_loop(project: Make) ->
     ran = gallery.draw("n", "a", "b")
     assert (ran.executed, gallery.orders) == (["Job:Draw[0]", "Job:Write"], "a b n")
     assert gallery.pictures(3) == ["n1", "a1", "b1"]
+
+
+# The pictures depend on a file that the drawing reads undeclared, and that another step of the run writes.
+STYLED = """
+    from pathlib import Path
+
+    STYLE = Path(__file__).parent / "style.dat"
+
+    def draw(prompt):
+        return {"Picture": prompt + STYLE.read_text()}
+
+    def style(text):
+        STYLE.write_text(text)
+        return {"Text": text}
+"""
+
+
+def run_whatever_was_planned(lab: Lab, *sets: str) -> dict[str, str]:
+    """Step → its status. Not through `Lab.run`, which holds a run to its plan: here the world changes meanwhile."""
+    heard = Heard()
+    assert run_workflow(lab.opened(sets), PlanOptions(), RunOptions(jobs=1), heard).exit_code == 0
+    return {line.split("] ", 1)[1].split()[1]: status for status, line in heard.lines}
+
+
+def test_what_its_step_read_may_change_during_the_run(project: Make) -> None:
+    style = """
+      Style:
+        uses: python
+        with: {call: "shop:style", text: "${{ inputs.S }}"}
+        outputs: {Text: {type: text}}
+"""
+    flow = FLOW.replace("for: [k]", "for: [k]\n        needs: [Style]").rstrip() + style
+    flow = flow.replace("inputs: {", 'inputs: {S: {type: string, default: "1"}, ')
+    gallery = Gallery(project(flow, {"shop.py": STYLED, "style.dat": "1"}))
+    gallery.draw("a", "b")
+    ended = run_whatever_was_planned(gallery.lab, "S=2", 'Prompts=["n", "a", "b"]')
+    assert set(ended.values()) == {"EXECUTES"}
+    assert gallery.pictures(3) == ["n2", "a2", "b2"]
+
+
+def test_what_it_is_given_may_change_during_the_run(project: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The result of an earlier step is planned, but its bytes are gone then. Executed anew it is another one."""
+    word = """
+      Word:
+        for: [k]
+        uses: python
+        with: {call: "shop:word", prompt: "${{ inputs.Prompts[k] }}"}
+        outputs: {W: {type: text}}
+"""
+    shop = """
+    from pathlib import Path
+
+    SUFFIX = Path(__file__).parent / "suffix"
+
+    def word(prompt):
+        return {"W": prompt + (SUFFIX.read_text() if SUFFIX.exists() else "")}
+
+    def draw(prompt):
+        return {"Picture": f"({Path(prompt).read_text()})"}
+"""
+    flow = FLOW.replace("${{ inputs.Prompts[k] }}", "${{ jobs.Word.outputs.W[k] }}").rstrip() + word
+    gallery = Gallery(project(flow, {"shop.py": shop, **NOT_TRACED}))
+    gallery.draw("a", "b")
+    blob = gallery.lab.blob(gallery.lab.snapshot().available_artifacts["Artifact:Word.W[0]"].sha256)
+    restore = ReusableResults.restore_planned
+
+    def lose(self: ReusableResults, plan: Plan) -> None:
+        restore(self, plan)
+        blob.chmod(0o644)
+        blob.unlink()
+        (gallery.lab.root / "suffix").write_text("+")
+
+    monkeypatch.setattr(ReusableResults, "restore_planned", lose)
+    ended = run_whatever_was_planned(gallery.lab, 'Prompts=["n", "a", "b"]')
+    assert gallery.pictures(3) == ["(n+)", "(a+)", "(b)"]
+    assert (ended["Job:Draw[1]"], ended["Job:Draw[2]"]) == ("EXECUTES", "SKIPS")

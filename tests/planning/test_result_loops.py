@@ -10,6 +10,7 @@ from project_lab import Lab, codes, reasons
 from whyrun.errors import WhyrunError
 from whyrun.ids import OPEN, format_index, parse_id
 from whyrun.planning.answers.explain import render_explain
+from whyrun.planning.answers.why import LoopSource
 from whyrun.planning.plan import Plan, PlanOptions, compute_execution_plan
 from whyrun.snapshot.history.replay import replay_snapshot, snapshot_blob
 
@@ -405,3 +406,8 @@ def test_constants_of_known_instances_beside_an_open_entry(project: Make) -> Non
     assert states(plan) == {
         "Job:Cut[0]": "planned", "Job:Map[0][?][low]": "open", "Job:Map[0][?][high]": "open", "Job:Merge[0]": "planned",
     }  # fmt: skip
+
+
+def test_one_element_is_one() -> None:
+    one = LoopSource("Artifact:Split.Parts", ["a"], "r0001")
+    assert str(one) == "Artifact:Split.Parts has 1 element, made in r0001"

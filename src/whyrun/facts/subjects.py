@@ -124,14 +124,14 @@ def find_subjects(graph: Graph, text: str, records: Records | None = None) -> li
 def _input(graph: Graph, text: str) -> InputValue:
     from whyrun.errors import error
     from whyrun.graph.inputs import lookup
-    from whyrun.planning.id_matching import unknown_id
+    from whyrun.planning.id_matching import result_for, unknown_id
     from whyrun.workflow.inputs import IndexProblem
 
     try:
         return lookup(graph.inputs, text)
     except IndexProblem as problem:
         if problem.code == "INDEX_PARENT_MISSING":
-            raise unknown_id(text, list(graph.inputs)) from None
+            raise result_for(graph, text) or unknown_id(text, list(graph.inputs)) from None
         raise error(problem.code, str(problem), hint=problem.hint or "elements are counted from 0") from None
 
 

@@ -226,6 +226,7 @@ class _Filler:
         )
 
     def output(self, output: OutputDecl) -> OutputColumn:
+        table = self.table
         if output.path is None:
             suffix = output.suffix or SUFFIX_OF_TYPE.get(output.type, "")
             keys = self.section_keys(output) if output.append else None
@@ -248,8 +249,8 @@ class _Filler:
         if len(suffixes) > 1:
             self.report(place, "WRONG_TYPE", f"the paths of `{output.name}` end differently: {sorted(suffixes)}")
         suffix = next(iter(sorted(suffixes)), "")
-        if self.table.open_rows:  # nothing is published there, so it is the path of no other row
-            checked = [path + "?" if p in self.table.open_rows else path for p, path in enumerate(checked)]
+        if table.open_rows:  # nothing is published there, so it is the path of no other row, and of no other job
+            checked = [f"{path}?{table.number}.{p}" if p in table.open_rows else path for p, path in enumerate(checked)]
         if keys is None:
             return OutputColumn(output.name, output.type, suffix, checked, head=found.head if found.are_plain else None)
         sites = [f"{path}{SECTION_MARK}{key}" for path, key in zip(checked, keys, strict=True)]

@@ -20,24 +20,29 @@ from whyrun.ids import (
     IdPattern,
     Index,
     Segment,
+    absolute,
     any_index,
     format_index,
     job_of,
     own_name,
     parse_id,
+    pieces,
     place_of,
     place_of_texts,
     shape_of,
     split_site,
+    without_indices,
 )
+from whyrun.workflow.model import At, Loop
 
 if TYPE_CHECKING:
     from whyrun.workflow.inputs import InputValue
-    from whyrun.workflow.model import LoopDecl
+    from whyrun.workflow.model import LoopDecl, OutputRef, Selector
 
 _REFERENCE = re.compile(r"(?:\$\{\{)?\s*(jobs|inputs)\.([\w.]+?)(?:\.outputs\.(\w+))?((?:\[[^\]]*\])*)\s*(?:\}\})?")
 SHOWN = 8  # elements of a loop, in a message
 _LOOSE_INDEX = re.compile(r"\[([^\[\]\"*?]+)\]")  # `[my chapter]`, which is to be quoted
+_STARRED = re.compile(r"\[\*\]")
 _KIND = re.compile(r"(Job|Artifact|Input):", re.IGNORECASE)
 
 
@@ -100,6 +105,9 @@ def not_canonical(
     if quoted in graph.node_of or quoted in graph.artifact_of:
         meant = quoted
     if meant is None:
+        of_import = _hint_for_import(text if _KIND.match(text) else f"Job:{text}", graph.node_of)
+        if of_import is not None:
+            return error("NAME_INVALID", message, hint=of_import)
         known = [table.name for table in graph.tables]
         known += [id_.removeprefix("Input:") for id_ in graph.inputs if inputs]
         near = did_you_mean((text.partition(":")[2] or text).partition("[")[0], known)
@@ -132,8 +140,10 @@ def unknown_id(
     near = [k for k in known if k.startswith(text + "[")]
     if not near and graph is not None and (absent := absent_instance(graph, text, option)) is not None:
         return absent
-    hint = None
-    if near:
+    hint = _hint_for_import(text, known, patterns=patterns)
+    if hint is not None:
+        pass
+    elif near:
         hint = f"it has instances: name one, such as `{near[0]}`"
         hint += f", or all with `{_all_of(text, near[0])}`" if patterns else ""
     elif graph is not None and (meant := meant_id(graph, text)) is not None:
@@ -156,6 +166,42 @@ def _all_of(text: str, instance: str) -> str:
     at = len(given) - 1
     pattern = text + "[*]" * (len(full[at].indices) - len(given[at].indices))
     return pattern + "".join(f".{segment.name}" + "[*]" * len(segment.indices) for segment in full[at + 1 :])
+
+
+def _hint_for_import(text: str, known: Iterable[str], *, patterns: bool = True) -> str | None:
+    """For `Job:Shot` and `Job:Shot[1]`, which name an import: its jobs. None if there is no such import."""
+    try:
+        given = parse_id(_STARRED.sub("", text))
+    except WhyrunError:
+        return None
+    wanted, depth = without_indices(given.path), len(given.imports) + 1
+    below: dict[str, list[str]] = {}  # the import with its indices → what it has
+    for id_ in known:
+        if "/" in id_ and (whole := parse_id(id_)).kind == given.kind and len(whole.imports) >= depth:
+            folder = "/".join(map(str, whole.imports[:depth]))
+            if without_indices(folder) == wanted:
+                below.setdefault(folder, []).append(id_)
+    if not below:
+        return None
+    path = text.partition(":")[2]
+    named = {folder: ids for folder, ids in below.items() if _fits(path, folder)}
+    ids = [id_ for some in (named or below).values() for id_ in some]
+    all_of = dict.fromkeys(shape_of(f"{given.kind}:{path if named else wanted}/*", id_) for id_ in ids)
+    such = f"`{ids[0]}`" + (f", or all with {' and '.join(f'`{each}`' for each in all_of)}" if patterns else "")
+    what = "jobs" if given.kind == "Job" else f"{given.kind.lower()}s"
+    if named:
+        return f"it is an import: name one of its {what}, such as {such}"
+    first, *_, last = (*below, *below)
+    there = f"`{first}` to `{last}`" if first != last else f"only `{first}`"
+    return f"the import has {there}: name one of its {what}, such as {such}"
+
+
+def _fits(given: str, folder: str) -> bool:
+    """Whether an import with its indices is among those that `Shot`, `Shot[1]` or `Shot[*]` means."""
+    pairs = zip(pieces(given), pieces(folder), strict=True)
+    return all(
+        index in ("[*]", own) for (_, some, _), (_, all_, _) in pairs for index, own in zip(some, all_, strict=False)
+    )
 
 
 def _other_index(text: str, known: Sequence[str]) -> str | None:
@@ -246,6 +292,36 @@ def _loop_of(graph: Graph, table: JobTable, loop: int) -> tuple[LoopDecl, str]:
     return workflow.loops[own_name(loop_name)], "".join(f"{name}/" for name in imports)
 
 
+# --- inputs of imports that are results --------------------------------------------------------------------------
+
+
+def result_for(graph: Graph, text: str) -> WhyrunError | None:
+    """The error for `Input:Shot[1]/Title`, where the import gets a result of a job; None if it gets none."""
+    identity, workflow, prefix = parse_id(text), graph.workflow, ""
+    at: dict[str, Index] = {}
+    feeds: Mapping[str, OutputRef] = {}
+    for each in identity.imports:
+        if each.name not in workflow.imports:
+            return None
+        decl = workflow.imports[each.name]
+        at |= zip((f"/{prefix}{loop}" for loop in decl.loops), each.indices, strict=False)
+        workflow, feeds, prefix = decl.workflow, decl.feeds, f"{prefix}{each.name}/"
+    ref = feeds.get(identity.segments[0].name)
+    if ref is None:
+        return None
+
+    def texts(selectors: Iterable[Selector]) -> list[str]:
+        indices = (at.get(s.loop) if isinstance(s, Loop) else s.index if isinstance(s, At) else None for s in selectors)
+        return ["*" if index is None else format_index(index) for index in indices]
+
+    leaf = "".join(f".{name}" + "".join(f"[{each}]" for each in texts(some)) for name, some in ref.leaf)
+    job = absolute("", ref.job)
+    levels = next((table.levels for table in graph.tables if table.name == job), ())
+    before, after = place_of_texts(job, levels, texts(ref.selectors))
+    id_ = f"Artifact:{before}.{ref.output}{after}{leaf}"
+    return error("UNKNOWN_REFERENCE", f"`{text}` does not exist: the import gets a result", hint=f"it is `{id_}`")
+
+
 # --- what a text is meant as -------------------------------------------------------------------------------------
 
 
@@ -270,18 +346,8 @@ def meant_id(graph: Graph, text: str) -> str | None:
 def _candidates(graph: Graph, kind: str, imports: Sequence[Segment], segments: Sequence[Segment]) -> Iterator[str]:
     first, *rest = segments
     name = "/".join([*(each.name for each in imports), first.name])
-    for table in graph.tables:
-        if table.name.casefold() == name.casefold():
-            indices = tuple(index for each in (*imports, first, *rest[:1]) for index in each.indices)
-            texts = _row(graph, table, indices)
-            if texts is None:
-                continue
-            before, after = place_of_texts(table.name, table.levels, texts)
-            outputs = {spec.output.casefold(): spec.output for spec in table.artifacts}
-            if not rest and not kind.startswith(("artifact", "input")):
-                yield f"Job:{before}{after}"
-            elif len(rest) == 1 and rest[0].name.casefold() in outputs:
-                yield f"Artifact:{before}.{outputs[rest[0].name.casefold()]}{after}"
+    for inside in range(len(segments)):  # `Shot.Picture[1]` may mean `Shot[1]/Picture`
+        yield from _of_jobs(graph, kind, (*imports, *segments[: inside + 1]), segments[inside + 1 :])
     if rest or imports:
         return
     for id_ in graph.inputs:
@@ -292,6 +358,22 @@ def _candidates(graph: Graph, kind: str, imports: Sequence[Segment], segments: S
     if len(named) == 1 and (texts := _row(graph, named[0][0], first.indices)) is not None:
         before, after = place_of_texts(named[0][0].name, named[0][0].levels, texts)
         yield f"Artifact:{before}.{named[0][1].output}{after}"
+
+
+def _of_jobs(graph: Graph, kind: str, path: Sequence[Segment], rest: Sequence[Segment]) -> Iterator[str]:
+    """`path`: the imports and the job. `rest`: the output."""
+    name = "/".join(each.name for each in path).casefold()
+    for table in graph.tables:
+        if table.name.casefold() == name:
+            texts = _row(graph, table, tuple(index for each in (*path, *rest[:1]) for index in each.indices))
+            if texts is None:
+                continue
+            before, after = place_of_texts(table.name, table.levels, texts)
+            outputs = {spec.output.casefold(): spec.output for spec in table.artifacts}
+            if not rest and not kind.startswith(("artifact", "input")):
+                yield f"Job:{before}{after}"
+            elif len(rest) == 1 and rest[0].name.casefold() in outputs:
+                yield f"Artifact:{before}.{outputs[rest[0].name.casefold()]}{after}"
 
 
 def _row(graph: Graph, table: JobTable, indices: Sequence[int | float | str]) -> list[str] | None:

@@ -122,6 +122,8 @@ class InputChanged(ReasonBase, frozen=True):
             return f"{named(self.old_source)}  {old} (removed)"
         if self.old is None:
             return f"{named(self.source)}  {new} (added)"
+        if self.old_source is not None and self.source.startswith(own) and self.new_value in ({}, []):
+            return f"{named(self.old_source)}  {old} (removed), {new} (added)"  # the last member of a fan-in
         text = named(self.source)
         if self.old_source is not None and self.old_source != self.source:
             text += f" (was {self.old_source})"

@@ -253,7 +253,7 @@ class Judge:
             for candidate in self.reuse_candidates(case):
                 if candidate.reuse is not None:
                     if candidate.result is not None and self._moved.moves(case.table):
-                        self._moved.taken[candidate.result] = case.node
+                        self._moved.take(candidate.result, case.node)
                     return candidate.reuse
         return None
 
@@ -322,14 +322,17 @@ class _Moves:
 
     def _now(self, node: int) -> str | None:
         if node not in self._prints:
-            self._prints[node] = self._judge.present_fingerprint(node, self._judge.layers[self._node])
+            self._prints[node] = self._judge.present_fingerprint(node, self._layer())
         return self._prints[node]
+
+    def _layer(self) -> int:
+        return self._judge.layers[self._node]
 
     def keeper(self, own: Attempt) -> str | None:
         return self._judge._moved.keeper(self._table, self._node, own, self._now)
 
     def free(self, fingerprint: str) -> Iterable[tuple[str, Attempt]]:
-        return self._judge._moved.free(self._table, self._node, fingerprint, self._now)
+        return self._judge._moved.free(self._table, self._node, self._layer, fingerprint, self._now)
 
 
 # --- Which results of other users to ask the shared store for --------------------------------------------------------

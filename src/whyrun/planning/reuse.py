@@ -33,6 +33,10 @@ class Reuse(msgspec.Struct, frozen=True):
     recorded_in: str | None = None
     moved: bool = False  # it was that of another instance of the job, which does not have it any more
 
+    def is_of(self, attempt: Attempt) -> bool:
+        """Whether this attempt of its step is the one that it takes."""
+        return (self.run, self.recorded_in or self.run) == (run_name(attempt.made_in), run_name(attempt.run))
+
     def written(self, step: str) -> str:
         """As plans have it."""
         return self.describe(step) if self.moved else self.run

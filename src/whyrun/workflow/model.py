@@ -27,7 +27,6 @@ SEQUENTIAL, MERGE, PARALLEL, CONDITIONAL = MODES
 MERGING_ACTIONS = {"data/merge": "merge", "data/append": "append"}  # action → its operation
 AGGREGATING_ACTION, CHECKING_ACTION = "data/aggregate", "data/check"
 
-
 ReuseScope = Literal["instance", "job", "anywhere"]  # whose results an instance may take
 
 
@@ -391,6 +390,7 @@ class ImportDecl(msgspec.Struct, frozen=True):
     loops: tuple[str, ...] = ()
     condition: Expression | None = None
     needs: tuple[str, ...] = ()
+    feeds: Mapping[str, OutputRef] = msgspec.field(default_factory=dict)  # its inputs that are results, from the root
 
 
 # --- composition of datasets: `composition:` of a workflow file, or a dataset plan ------------------------------------

@@ -121,6 +121,7 @@ class Scope(msgspec.Struct, frozen=True):
     decides: bool = False  # `if:`, where an impossible comparison is refused
     before_files: bool = False  # evaluated before the inputs with computed paths are known
     takes_arrays: bool = False  # an array that a job makes is taken as a whole: a loop goes over it
+    of_import: bool = False  # under a key of an import, not of a job
 
 
 class Text(msgspec.Struct, frozen=True):

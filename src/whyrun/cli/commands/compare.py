@@ -123,7 +123,7 @@ def execute(
         result = compare_workflow(project, compare, options, logger, on_subjects=on_subjects)
     finally:
         logger.finish()
-    failures = failures_of(project, result)
+    failures = failures_of(project, result, project.graph)
     if result.run is not None:
         logger.say("\n".join(_summary(project, result, failures)), "green" if result.exit_code == 0 else "red")
     for note in _notes(project, compare.ids, result):

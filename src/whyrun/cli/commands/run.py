@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from whyrun.execution.backends.registry import RunOptions
     from whyrun.execution.compare.compare import CompareResult
     from whyrun.execution.run.session import RunResult
+    from whyrun.graph.tables import Graph
     from whyrun.log.events import StepSkipped
     from whyrun.money import Totals
     from whyrun.planning.plan import Plan, PlanOptions
@@ -147,9 +147,9 @@ def print_dry_run(
     note_narrow_patterns(snapshot.dependency_graph, [*options.force, *options.targets])
     check_expected(plan, snapshot, saved)
     check_limits(project, run_options.limits or {})
-    nodes = [job.node for job in plan.planned]
+    nodes = [job.node for job in (*plan.planned, *plan.open)]
     check_resources(snapshot, nodes, resource_limits(project, run_options), project.config.rates)
-    check_folders(project, nodes)
+    check_folders(project.folder, snapshot.dependency_graph, nodes)
     for note in (*planned.price_notes(), *budget_of(project, run_options, plan, snapshot).notes):
         print_note(note)
     estimate, prices = planned.estimate(run_options.jobs), planned.prices()
@@ -217,8 +217,8 @@ def execute(
         if trace is not None:
             trace.finish()
         logger.finish()
-    failures = failures_of(project, result)
     snapshot = result.snapshot or snapshots[0]
+    failures = failures_of(project, result, snapshot.dependency_graph)
     saved_time = seconds_saved(project, result, snapshot)
     saved_money = money_saved(project, result, snapshot)
     if result.run is not None:
@@ -340,10 +340,9 @@ def money_saved(project: Project, result: RunResult, snapshot: PlanningSnapshot)
     return saved_costs(result.whole or result.plan, snapshot, own)
 
 
-def failures_of(project: Project, result: RunResult | CompareResult) -> list[Failure]:
-    """The final failures, read from the log."""
+def failures_of(project: Project, result: RunResult | CompareResult, graph: Graph) -> list[Failure]:
+    """The final failures, read from the log. `graph`: with all instances that were executed."""
     from whyrun.console.render import Failure
-    from whyrun.errors import WhyrunError
     from whyrun.execution.recording.failure_notes import FailedStep, failure_note
     from whyrun.log.outcomes import fold_outcome
 
@@ -352,14 +351,10 @@ def failures_of(project: Project, result: RunResult | CompareResult) -> list[Fai
     outcome = fold_outcome(project.state.run(result.run).events())
     backend = outcome.start.backend if outcome.start is not None else ""
     failures = []
-    graph = project.graph
-    with suppress(WhyrunError):  # the files may have changed since; the failures are told all the same
-        graph = project.settled_graph()
     for step, f in outcome.failures.items():
-        node = graph.node_of.get(step)  # a loop over a result may have other instances by now
-        table = None if node is None else graph.table_at(node)[0]
-        failed = None if table is None else FailedStep(graph, table, backend, f.error_type, f.error, project.folder)
-        note = failure_note(failed) if failed is not None and f.status == "FAILED" else ""
+        table, _ = graph.table_at(graph.node_of[step])
+        failed = FailedStep(graph, table, backend, f.error_type, f.error, project.folder)
+        note = failure_note(failed) if f.status == "FAILED" else ""
         location = failure_location(f.traceback, project.folder)
         failures.append(Failure(step, f.status, f.error_type, f.error, location, note, bool(f.traceback)))
     return failures

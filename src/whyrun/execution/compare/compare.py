@@ -348,7 +348,7 @@ def compare_workflow(
         executing, rates = [subject.node for subject in subjects if subject.executes], project.config.rates
         check_resources(snapshot, executing, limits, rates)
         if compare.accept:  # else nothing is published
-            check_folders(project, executing)
+            check_folders(project.folder, project.graph, executing)
         secrets = needed_secrets(project, snapshot, executing)
         with Interrupts() as interrupts:
             chosen = backend or backend_for(options, project.graph, executing)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import UNSET
 
@@ -19,7 +19,7 @@ from whyrun.planning.plan import Plan
 from whyrun.planning.reuse import Others, Reuse, attempts_by_fingerprint, is_undone, latest_of_others, reusable
 from whyrun.snapshot.observations import KnownRead
 from whyrun.snapshot.reads import still_holds
-from whyrun.snapshot.records import Attempt, Output
+from whyrun.snapshot.records import Attempt, Output, run_name
 from whyrun.snapshot.snapshot import PlanningSnapshot
 from whyrun.workflow import arrays
 
@@ -77,14 +77,15 @@ class ReusableResults:
 
         planned = self._planned.get(table.job_id(position))
         if planned is not None and planned.moved:
-            return self._moved_result(planned, fingerprint)
+            return planned if self._may_move(planned, fingerprint, holds) else None
         record, others = self.snapshot.record(node), self._results_of_other_steps(table)
         if record is None and not others and not self._shared:
             return None
         if is_undone(self.snapshot, table, record, fingerprint, holds):
             return None
         own = record.by_fingerprint(fingerprint, holds) if record is not None else None
-        if own is not None and planned is None and self._moved.moves(table) and not self._still_has(table, node, own):
+        as_planned = own is not None and planned is not None and planned.run == run_name(own.made_in)
+        if own is not None and not as_planned and self._moved.moves(table) and not self._still_has(table, node, own):
             return None
         other = latest_of_others(others, fingerprint, holds)
         lost: set[str] = set()
@@ -95,10 +96,17 @@ class ReusableResults:
         shared = self._available_shared(fingerprint)
         return reusable(table, position, record, fingerprint, others, lost, shared, holds)
 
-    def _moved_result(self, planned: Reuse, fingerprint: str) -> Reuse | None:
-        """The plan alone decides that a result moves. Here its bytes must still be there."""
+    def _may_move(self, planned: Reuse, fingerprint: str, holds: Callable[[Attempt], bool]) -> bool:
+        """The plan alone decides that a result moves. Here that must still be right: what the run has made since gives
+        the same fingerprint, what its step read undeclared is the same, and its bytes are there."""
+        record = self.snapshot.records.steps.get(planned.step)
+        if not any(
+            one.fingerprint == fingerprint and planned.is_of(one) and holds(one)
+            for one in (record.attempts() if record is not None else ())
+        ):
+            return False
         stored = [output for output in planned.outputs.values() if output.value is UNSET]
-        return None if any(self._is_lost(output, fingerprint) for output in stored) else planned
+        return not any(self._is_lost(output, fingerprint) for output in stored)
 
     def _still_has(self, table: JobTable, node: int, own: Attempt) -> bool:
         """Whether a result that the step had before is its own: it may have moved to another one since."""

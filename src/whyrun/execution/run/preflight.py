@@ -57,10 +57,11 @@ def unlimited_resources(project: Project, limits: Mapping[str, float]) -> list[s
     return [f"`{name}`" + (f" ({near[name]})" if near[name] else "") for name in used] if bounded else []
 
 
-def allow_open_files(options: RunOptions, steps: int) -> None:
+def allow_open_files(options: RunOptions, steps: int | None) -> None:
     """Raise this process's limit of open files, if it is too low for the workers of the run. Raises an error before
-    anything runs if the system does not allow that."""
-    workers, each = min(options.jobs or os.cpu_count() or 1, steps), capabilities_of(options.backend).open_files
+    anything runs if the system does not allow that. `steps`: None if a stage may add to them."""
+    workers, each = options.jobs or os.cpu_count() or 1, capabilities_of(options.backend).open_files
+    workers = workers if steps is None else min(workers, steps)
     needed = len(os.listdir("/proc/self/fd")) + _OWN_FILES + workers * each
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if needed <= soft:
@@ -106,14 +107,14 @@ def check_resources(
         raise InvalidError(problems.values())
 
 
-def check_folders(project: Project, nodes: Sequence[int]) -> None:
+def check_folders(folder: Path, graph: Graph, nodes: Sequence[int]) -> None:
     """Refuse outputs whose folders are links out of the project, before any step is paid for.
 
     Publishing checks again, because a link may appear later. Each folder is checked once for all of its outputs.
     """
-    link_problem_of = cache(partial(link_problem, str(project.folder)))
+    link_problem_of = cache(partial(link_problem, str(folder)))
     problems: dict[tuple[str, int, int], Diagnostic] = {}  # one for each output declaration
-    for place, path in _one_path_for_each_folder(project.graph, nodes):
+    for place, path in _one_path_for_each_folder(graph, nodes):
         problem = next(filter(None, map(link_problem_of, iter_parents(path))), None)
         if problem is not None:
             diagnostic = place.diagnostic("PATH_OUTSIDE", f"`{path}` {problem}", LINK_HINT)
@@ -131,6 +132,8 @@ def _one_path_for_each_folder(graph: Graph, nodes: Sequence[int]) -> Iterator[tu
             if output.paths is None:
                 continue
             path, _ = split_site(output.paths[position])
+            if position in table.open_rows:
+                path = path.rpartition("?")[0]  # what makes it the path of no other row
             key = (table.name, output.name, path.rpartition("/")[0])
             if key not in seen:
                 seen.add(key)

@@ -173,7 +173,7 @@ def run_workflow(
         else:
             plan, snapshot = sharing.plan_to_run(snapshot, plan_options)
         check_expected(plan, snapshot, saved_plan)
-        check_folders(project, [job.node for job in plan.planned])
+        check_folders(project.folder, snapshot.dependency_graph, [job.node for job in (*plan.planned, *plan.open)])
         if on_plan is not None:
             on_plan(plan, snapshot)
         narrow = narrow_patterns(snapshot.dependency_graph, [*plan_options.force, *plan_options.targets])
@@ -188,7 +188,7 @@ def run_workflow(
         budget, of_budget = budget_of(project, options, plan, snapshot)
         for note in of_budget:
             reporter.note(note)
-        allow_open_files(options, len(plan.planned))
+        allow_open_files(options, None if plan.open else len(plan.planned))
         executed = [job.node for job in (*plan.planned, *plan.open) if job.reuse is None]
         secrets = needed_secrets(project, snapshot, executed)
         with Interrupts() as interrupts:

@@ -18,6 +18,7 @@ from whyrun.errors import Diagnostic, InvalidError, WhyrunError
 from whyrun.execution.dispatch.code_guard import CodeGuard
 from whyrun.execution.dispatch.dispatch import PreparedStep
 from whyrun.execution.dispatch.run_secrets import RunSecrets
+from whyrun.execution.run.preflight import check_folders
 from whyrun.execution.run.scheduler import Scheduler
 from whyrun.execution.run.step_outcomes import StepResults
 from whyrun.graph.tables import ArtifactAt, Graph, JobTable
@@ -131,6 +132,9 @@ class Stages:
         all_known = snapshot
         if len(all_made) > len(made):
             all_known = self._planner.snapshot(first, all_made, known.union(*self._known.values()))
+        instances = {each.id for each in stage.plan.planned}
+        in_all = all_known.dependency_graph
+        check_folders(self._planner.project.folder, in_all, sorted(map(in_all.node_of.__getitem__, instances)))
         # Only now: what a refused stage knows counts for no other one.
         self._made, self._known[job] = all_made, known
         self._problems |= {id_: _told(problem) for id_, problem in stage.refused.items()}

@@ -136,7 +136,9 @@ class LoopSource(msgspec.Struct, frozen=True):
     run: str | None  # that made it; None: the run whose plan this is
 
     def __str__(self) -> str:
-        what = f"has {len(self.value)} elements" if isinstance(self.value, list) else f"is {self.value}"
+        what = f"is {self.value}"
+        if isinstance(self.value, list):
+            what = f"has {len(self.value)} element{'' if len(self.value) == 1 else 's'}"
         return f"{self.artifact} {what}, made in {self.run or 'the same run'}"
 
     def to_json(self) -> dict[str, Any]:

@@ -45,6 +45,7 @@ class Compiler(NameCompiler):
     too_deep = False
 
     def compile_whole(self, node: ast.expr, *, binding: bool) -> tuple[Body, Value | None]:
+        self.refuse_misspelt()
         if root_name(node) in ("inputs", "jobs"):
             resolved = self.reference(node)
             if not binding:

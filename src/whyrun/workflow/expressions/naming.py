@@ -52,6 +52,17 @@ class NameCompiler(ABC):
     def refuse(self, node: ast.AST, message: str, hint: str | None = None) -> Refused:
         return self.reader.refuse(self.text.place(node), "EXPRESSION_FORBIDDEN", message, hint)
 
+    def refuse_misspelt(self) -> None:
+        """Refuse a reference to a result of an import that is written like its ID or like its file."""
+        if not self.scope.names.imports or "jobs" not in self.scope.roots:
+            return
+        from whyrun.workflow.expressions.misspelt import meant_reference  # imported late: few workflows import others
+
+        text = self.text.text
+        if (meant := meant_reference(text, self.scope.names)) is not None:
+            place = self.text.locate(0, len(text))
+            raise self.reader.refuse(place, "UNKNOWN_REFERENCE", f"`{text}` is no reference", f"write `{meant}`")
+
     def named(self, node: ast.expr) -> Body:
         root, parts = chain_of(node)
         if not isinstance(root, ast.Name):

@@ -123,7 +123,7 @@ def check_loop(name: str, place: Place, scope: Scope, problems: Problems) -> Non
         raise Refused  # it may be declared in a part that could not be read
     if name in scope.names.loops:
         if "loops" in scope.roots:
-            whose = "input" if scope.before_files else "job"
+            whose = "input" if scope.before_files else "import" if scope.of_import else "job"
             message = f"the loop `{name}` is not in this {whose}'s `for:`"
             hint = f"add it: `for: [{', '.join([*scope.loops, name])}]`"
         else:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from whyrun.errors import did_you_mean
+from whyrun.lazy_regex import lazy_regex
 from whyrun.workflow.arrays import element_type, is_array
 from whyrun.workflow.expressions.template import parse_template
 from whyrun.workflow.fields import NAME_PATTERN, Fields, Key, list_schema, names_of
@@ -66,6 +67,7 @@ IMPORT_KEYS = (
 )
 IMPORT_KEY_NAMES = names_of(IMPORT_KEYS)
 _ROOTS = frozenset({"inputs", "jobs", "loops", "workflow"})
+_FIRST_NAME = lazy_regex(r"[A-Za-z_][A-Za-z0-9_]*")
 _COMPUTED = "it takes no value, because its path is computed"
 
 
@@ -195,6 +197,9 @@ class ImportReader:
             self._wrong(entry, value, "INPUT_TYPE", f"input `{name}` of {self.what}: {_COMPUTED}")
         elif entry in self.broken:
             return
+        elif decl.type.is_path and isinstance(template, str) and _names_something(template, self.names):
+            message = f"input `{name}` of {self.what} is a {decl.type}, and `{template}` is a text"
+            self._wrong(entry, value, "INPUT_TYPE", message, f"write `${{{{ {template} }}}}` for what it names")
         elif reads_jobs([template]) and not _is_whole_result(template):
             message = f"input `{name}` of {self.what} is computed from results of jobs"
             hint = "hand in one whole result, `${{ jobs.JOB.outputs.OUTPUT }}`, and compute in a job"
@@ -214,6 +219,14 @@ class ImportReader:
     def _wrong(self, entry: str, node: Node, code: str, message: str, hint: str | None = None) -> None:
         self.broken.add(entry)
         self.problems.add(node.place, code, message, hint)
+
+
+def _names_something(text: str, names: Names) -> bool:
+    """Whether a text reads like a reference to a declared job, import or input."""
+    root, _, rest = text.strip().partition(".")
+    name = _FIRST_NAME.match(rest)
+    known = {"jobs": {*names.jobs, *names.imports}, "inputs": {*names.inputs}}.get(root, set())
+    return name is not None and name[0] in known
 
 
 def _moved(template: Template) -> Selector | None:

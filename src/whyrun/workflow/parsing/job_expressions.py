@@ -70,6 +70,7 @@ class JobDraft(msgspec.Struct):
             env=AnyKey(self.env, None) if "env" in self.broken else self.env,
             secrets=AnyName(secrets) if "secrets" in self.broken else secrets,
             decides=decides,
+            of_import=self.what.startswith("import "),
         )
 
     def _known_loops(self) -> tuple[Names, Collection[str]]:

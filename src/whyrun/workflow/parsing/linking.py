@@ -105,12 +105,13 @@ class _File:
     def __init__(self, linker: _Linker, workflow: Workflow, outer: _Outer) -> None:
         self.linker, self.workflow, self.outer = linker, workflow, outer
         self.own = tuple(Loop(name) for name in outer.loops)
+        self.loops: Mapping[str, LoopDecl] = {}  # linked
 
     def linked(self) -> Workflow:
         flow, outer = self.workflow, self.outer
         for decl in flow.inputs.values():
             self._refuse_fed(decl.path, f"`path:` of the input `{decl.name}`")
-        loops = self._loops()
+        loops = self.loops = self._loops()
         return replace(
             flow,
             inputs={name: decl for name, decl in flow.inputs.items() if name not in outer.feeds},
@@ -186,14 +187,14 @@ class _File:
         predicate = value.predicate and self._expression(value.predicate, what)
         return replace(value, ref=ref, loops=loops, predicate=predicate)
 
-    def _ref(self, ref: Ref, what: str, *, alone: bool) -> Ref:
+    def _ref(self, ref: Ref, what: str, *, alone: bool, whole_array: bool = False) -> Ref:
         if isinstance(ref, OutputRef):
             return replace(ref, selectors=(*self.own, *ref.selectors))
         feed = self.outer.feeds.get(ref.name)
         if feed is None:
             return ref
         try:
-            return fed(feed, ref, what, alone=alone)
+            return fed(feed, ref, what, alone=alone, whole_array=whole_array)
         except Refusal as refusal:
             self._refuse(ref.name, refusal)
             return ref
@@ -251,6 +252,8 @@ class _File:
     def _import(self, decl: ImportDecl) -> ImportDecl:
         outer, prefix = self.outer, self.outer.prefix
         what = f"import `{decl.name}`"
+        if self._runs_for_results(decl, what):
+            return replace(decl, broken=decl.broken | {"for"})
         own = decl.condition and self._expression(decl.condition, f"`if:` of {what}", alone=False)
         condition = _both(outer.condition, self._absolute(own))
         with_ = {name: self._with_entry(each, f"`with.{name}` of {what}") for name, each in decl.with_.items()}
@@ -267,11 +270,26 @@ class _File:
             feeds=feeds,
             varying=frozenset(name for name, each in given.items() if self._varies(each)),
         )
-        return replace(decl, workflow=self.linker.file(decl.workflow, inner), with_=given, condition=None, needs=())
+        results = {name: feed.ref for name, feed in feeds.items()}
+        file = self.linker.file(decl.workflow, inner)
+        return replace(decl, workflow=file, with_=given, condition=None, needs=(), feeds=results)
+
+    def _runs_for_results(self, decl: ImportDecl, what: str) -> bool:
+        """Whether `for:` has a loop over an input that a result feeds, which is refused where it is handed in."""
+        for name in decl.loops:
+            for each in (name, *(self.loops[name].after if name in self.loops else ())):
+                source = self.workflow.loops[each].source if each in self.workflow.loops else None
+                if isinstance(source, InputRef) and source.name in self.outer.feeds:
+                    message = f"the input `{source.name}` gets a result of a job, and {what} runs for `{name}` over it"
+                    hint = f"hand the list on to {what}, whose workflow has the loop; or give it an input"
+                    self._refuse(source.name, Refusal(message, hint, "LOOP_MISMATCH"))
+                    return True
+        return False
 
     def _with_entry(self, template: Template, what: str) -> Template:
         if isinstance(template, Expression) and isinstance(template.whole, InputRef | OutputRef):
-            return self._expression(template, what)
+            ref = self._ref(template.whole, what, alone=True, whole_array=True)  # an array is handed on as an array
+            return changed(template, refs=(ref,), whole=ref)
         self._refuse_fed(template, what)
         return template
 
