@@ -393,10 +393,10 @@ def test_deterministic_results_are_reused_across_jobs(project: Make) -> None:
     assert {e.step_id: e.from_step for e in ran.of(ev.StepSkipped)} == {
         "Job:Hash[0]": "Job:Hash[1]", "Job:Hash[2]": "Job:Hash[0]",
     }  # fmt: skip
-    undeclared = project(text.replace("            deterministic: true\n", ""))
+    undeclared = project(text.replace("deterministic: true", "reuse: instance"))
     undeclared.succeed()
     undeclared.edit("workflow.yaml", "[a, b]", "[b, a]")
-    assert undeclared.succeed().executed == ["Job:Hash[0]", "Job:Hash[1]"], "not said, so not assumed"
+    assert undeclared.succeed().executed == ["Job:Hash[0]", "Job:Hash[1]"], "each keeps to its own results"
 
 
 # --- shapes --------------------------------------------------------------------------------------------------------
