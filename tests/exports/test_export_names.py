@@ -11,7 +11,6 @@ import pytest
 from export_lab import subject
 
 from project_lab import Lab
-from whyrun.cli.commands.run import failures_of
 from whyrun.evidence.queries.stats import stats_rows
 from whyrun.exports.record import fold
 from whyrun.exports.registry import FORMATS, export
@@ -165,12 +164,7 @@ STAGED_STEPS = """
 
 def test_steps_of_a_stage_have_reasons_and_are_counted(project: Callable[..., Lab]) -> None:
     lab = project(STAGED, {"list.yaml": LIST, "steps.py": STAGED_STEPS})
-    failed = lab.run()
-    assert failed.exit_code == 1
-    found = failures_of(lab.opened(), failed.result)
-    assert [(one.step_id, one.error_type, one.error) for one in found] == [
-        ("Job:List/Up[a]", "ValueError", "no power"), ("Job:List/Up[b]", "ValueError", "no power"),
-    ]  # fmt: skip
+    assert lab.run().exit_code == 1
     reason = "| `Job:List/Up[a]` | failed | `MISSING_OUTPUT` `Artifact:List/Up.Big[a]` |"
     assert reason in export(subject(lab, "r0001"), "markdown").data.decode()
     lab.write({"steps.py": STAGED_STEPS.replace('raise ValueError("no power")', 'return {"Big": "x"}')})
